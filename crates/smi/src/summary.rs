@@ -1,0 +1,301 @@
+//! The table that `nvidia-smi` shows when nothing else is asked for: GPUs, MIG devices, processes.
+
+use std::io::Write;
+
+use nvidia_ml::client::{Device, Nvml, Result as Answer, Running};
+
+use super::Stop;
+use super::gpus::Gpu;
+use super::stamp::Stamp;
+
+/// Width between the outer bars.
+const WIDTH: usize = 89;
+/// Widths of the columns of the GPU table and of the MIG table.
+const GPU_COLUMNS: [usize; 3] = [41, 24, 22];
+const MIG_COLUMNS: [usize; 4] = [18, 34, 11, 23];
+/// Longest process name; of a longer one the end is shown.
+const NAME: usize = 41;
+
+const MIB: u64 = 1 << 20;
+const UNCORRECTED: u32 = 1;
+const VOLATILE: u32 = 0;
+
+/// A line of `fill` with `joint` between columns.
+fn rule(columns: &[usize], ends: [char; 2], fill: char, joint: char) -> String {
+    let cells: Vec<String> = columns
+        .iter()
+        .map(|&width| fill.to_string().repeat(width))
+        .collect();
+    format!("{}{}{}", ends[0], cells.join(&joint.to_string()), ends[1])
+}
+
+fn edge() -> String {
+    rule(&[WIDTH], ['+', '+'], '-', '-')
+}
+
+fn boxed(text: &str) -> String {
+    format!("|{text:<WIDTH$}|")
+}
+
+pub(super) fn print(nvml: &Nvml, gpus: &[Gpu], now: Stamp, out: &mut Vec<u8>) -> Result<(), Stop> {
+    let driver = nvml.driver_version()?;
+    let cuda = cuda(nvml)?;
+    writeln!(out, "{}       ", now.long())?;
+    writeln!(out, "{}", edge())?;
+    let title =
+        format!(" NVIDIA-SMI {driver:<23}Driver Version: {driver:<15}CUDA Version: {cuda:<9}");
+    writeln!(out, "{}", boxed(&title))?;
+    writeln!(out, "{}", rule(&GPU_COLUMNS, ['|', '+'], '-', '+'))?;
+    for line in [
+        "| GPU  Name                 Persistence-M | Bus-Id          Disp.A | Volatile Uncorr. ECC |",
+        "| Fan  Temp   Perf          Pwr:Usage/Cap |           Memory-Usage | GPU-Util  Compute M. |",
+        "|                                         |                        |               MIG M. |",
+    ] {
+        writeln!(out, "{line}")?;
+    }
+    writeln!(out, "{}", rule(&GPU_COLUMNS, ['|', '|'], '=', '+'))?;
+    for gpu in gpus {
+        gpu_rows(gpu, out)?;
+        writeln!(out, "{}", rule(&GPU_COLUMNS, ['+', '+'], '-', '+'))?;
+    }
+    if gpus.iter().any(|gpu| has_mig(gpu.device)) {
+        mig_table(gpus, out)?;
+    }
+    processes(nvml, gpus, out)
+}
+
+/// `12.4`.
+pub(super) fn cuda(nvml: &Nvml) -> Answer<String> {
+    let version = nvml.cuda_version()?;
+    Ok(format!("{}.{}", version / 1000, version % 1000 / 10))
+}
+
+fn has_mig(device: Device) -> bool {
+    matches!(device.mig_mode(), Ok((1, _)))
+}
+
+/// A value or `N/A`, which any refusal reads as.
+fn or_na<T>(answer: Answer<T>, show: impl FnOnce(T) -> String) -> String {
+    answer.map_or_else(|_| "N/A".into(), show)
+}
+
+fn on_off(answer: Answer<u32>) -> String {
+    or_na(answer, |on| if on == 0 { "Off" } else { "On" }.into())
+}
+
+fn gpu_rows(gpu: &Gpu, out: &mut Vec<u8>) -> Result<(), Stop> {
+    let device = gpu.device;
+    let name = short(&device.name()?);
+    let persistence = on_off(device.persistence_mode());
+    let (index, bus_id) = (gpu.index, &gpu.label.bus_id);
+    let display = on_off(device.display_active());
+    let ecc = match device.ecc_mode() {
+        Err(_) => "N/A".into(),
+        Ok((0, _)) => "Off".into(),
+        // Errors belong to the instances then.
+        Ok(_) if has_mig(device) => "On".into(),
+        Ok(_) => or_na(device.total_ecc_errors(UNCORRECTED, VOLATILE), |count| {
+            count.to_string()
+        }),
+    };
+    writeln!(
+        out,
+        "|{index:>4}  {name:<31}{persistence:<4}|{bus_id:>19} {display:<3} |{ecc:>21} |"
+    )?;
+    let fan = or_na(device.fan_speed(), |percent| format!("{percent}%"));
+    let temperature = or_na(device.temperature(0), |degrees| format!("{degrees}C"));
+    let state = or_na(device.performance_state(), |state| format!("P{state}"));
+    let watts = |milliwatts: u32| format!("{}W", milliwatts / 1000);
+    let draw = or_na(device.power_usage(), watts);
+    let limit = or_na(device.enforced_power_limit(), watts);
+    let memory = or_na(device.memory(), |memory| {
+        usage(memory.used, memory.total, 11, 9)
+    });
+    let busy = or_na(device.utilization(), |busy| format!("{}%", busy.gpu));
+    let mode = or_na(device.compute_mode(), |mode| {
+        let names = ["Default", "E. Thread", "Prohibited", "E. Process"];
+        names[mode as usize % 4].into()
+    });
+    writeln!(
+        out,
+        "|{fan:>4}{temperature:>6}{state:>6}{draw:>16} / {limit:>5} |{memory:>23} |{busy:>8}{mode:>13} |"
+    )?;
+    let mig = or_na(device.mig_mode(), |(now, then)| {
+        let name = |on| if on == 0 { "Disabled" } else { "Enabled" };
+        let star = if now == then { "" } else { "*" };
+        format!("{}{star}", name(now))
+    });
+    let [first, second, _] = GPU_COLUMNS;
+    writeln!(out, "|{:first$}|{:second$}|{mig:>21} |", "", "")?;
+    Ok(())
+}
+
+/// `1MiB /  40960MiB`.
+fn usage(used: u64, total: u64, left: usize, right: usize) -> String {
+    let mib = |bytes: u64| format!("{}MiB", bytes / MIB);
+    format!("{:>left$} / {:>right$}", mib(used), mib(total))
+}
+
+/// A product name that fits; of a longer one the beginning.
+fn short(name: &str) -> String {
+    if name.chars().count() <= 30 {
+        return name.into();
+    }
+    let start: String = name.chars().take(24).collect();
+    format!("{start}...")
+}
+
+fn mig_table(gpus: &[Gpu], out: &mut Vec<u8>) -> Result<(), Stop> {
+    writeln!(out, "\n{}", edge())?;
+    writeln!(out, "{}", boxed(" MIG devices:"))?;
+    let line = rule(&MIG_COLUMNS, ['+', '+'], '-', '+');
+    writeln!(out, "{line}")?;
+    for line in [
+        "| GPU  GI  CI  MIG |                     Memory-Usage |        Vol|      Shared           |",
+        "|      ID  ID  Dev |                       BAR1-Usage | SM     Unc| CE ENC DEC OFA JPG    |",
+        "|                  |                                  |        ECC|                       |",
+    ] {
+        writeln!(out, "{line}")?;
+    }
+    writeln!(out, "{}", rule(&MIG_COLUMNS, ['|', '|'], '=', '+'))?;
+    let mut any = false;
+    for gpu in gpus {
+        for device in gpu.device.mig_devices() {
+            any = true;
+            mig_rows(gpu, device, out)?;
+            writeln!(out, "{line}")?;
+        }
+    }
+    if !any {
+        writeln!(out, "{}", boxed("  No MIG devices found"))?;
+        writeln!(out, "{}", edge())?;
+    }
+    Ok(())
+}
+
+fn mig_rows(gpu: &Gpu, device: Device, out: &mut Vec<u8>) -> Result<(), Stop> {
+    let (gi, ci) = (device.gpu_instance_id()?, device.compute_instance_id()?);
+    let number = device.index()?;
+    let memory = or_na(device.memory(), |memory| {
+        usage(memory.used, memory.total, 19, 8)
+    });
+    let errors = or_na(device.total_ecc_errors(UNCORRECTED, VOLATILE), |count| {
+        count.to_string()
+    });
+    let errors = if errors == "N/A" {
+        mig_errors(gpu)
+    } else {
+        errors
+    };
+    let has = device.attributes()?;
+    writeln!(
+        out,
+        "|{:>3}{gi:>5}{ci:>4}{number:>4}  |{memory:>30}    |{:>3}{errors:>7} |{:>3}{:>4}{:>5}{:>5}{:>5} |",
+        gpu.index, has.sm_count, has.copy_engines, has.encoders, has.decoders, has.ofas, has.jpegs
+    )?;
+    let bar1 = or_na(device.bar1(), |bar1| usage(bar1.used, bar1.total, 21, 8));
+    let [first, _, third, fourth] = MIG_COLUMNS;
+    writeln!(
+        out,
+        "|{:first$}|{bar1:>32}  |{:third$}|{:fourth$}|",
+        "", "", ""
+    )?;
+    Ok(())
+}
+
+/// SRAM errors are counted for the whole GPU.
+fn mig_errors(gpu: &Gpu) -> String {
+    const SRAM: u32 = 7;
+    let count = gpu.device.ecc_errors_at(UNCORRECTED, VOLATILE, SRAM);
+    or_na(count, |count| count.to_string())
+}
+
+fn processes(nvml: &Nvml, gpus: &[Gpu], out: &mut Vec<u8>) -> Result<(), Stop> {
+    writeln!(out, "{:WIDTH$}", "")?;
+    writeln!(out, "{}", edge())?;
+    for line in [
+        "| Processes:                                                                              |",
+        "|  GPU   GI   CI        PID   Type   Process name                              GPU Memory |",
+        "|        ID   ID                                                               Usage      |",
+    ] {
+        writeln!(out, "{line}")?;
+    }
+    writeln!(out, "{}", rule(&[WIDTH], ['|', '|'], '=', '='))?;
+    let mut any = false;
+    for gpu in gpus {
+        for process in gpu.device.processes().unwrap_or_default() {
+            any = true;
+            let name = tail(&process_name(nvml, process.pid));
+            let instance = |id: Option<u32>| id.map_or_else(|| "N/A".into(), |id| id.to_string());
+            let memory = format!("{}MiB", process.memory / MIB);
+            writeln!(
+                out,
+                "|{:>5}{:>6}{:>5}{:>10}{:>7}   {name:<NAME$}{memory:>11} |",
+                gpu.index,
+                instance(process.gi),
+                instance(process.ci),
+                process.pid,
+                kind(&process)
+            )?;
+        }
+    }
+    if !any {
+        writeln!(out, "{}", boxed("  No running processes found"))?;
+    }
+    writeln!(out, "{}", edge())?;
+    Ok(())
+}
+
+/// The name of a process that may have ended meanwhile.
+pub(super) fn process_name(nvml: &Nvml, pid: u32) -> String {
+    let name = nvml.process_name(pid);
+    name.unwrap_or_else(|_| "[Not Found]".into())
+}
+
+/// `C`, `G`, `C+G`, `M+C`: by the lists a process is on.
+pub(super) fn kind(process: &Running) -> &'static str {
+    match (process.mps, process.compute, process.graphics) {
+        (true, _, false) => "M+C",
+        (true, _, true) => "M+C+G",
+        (false, true, true) => "C+G",
+        (false, false, true) => "G",
+        (false, _, false) => "C",
+    }
+}
+
+fn tail(name: &str) -> String {
+    let count = name.chars().count();
+    if count < NAME {
+        return name.into();
+    }
+    let end: String = name.chars().skip(count - (NAME - 4)).collect();
+    format!("...{end}")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn long_names_are_cut_at_the_right_end() {
+        assert_eq!(short("NVIDIA A100-SXM4-40GB"), "NVIDIA A100-SXM4-40GB");
+        let long = "NVIDIA RTX 6000 Ada Generation Extended";
+        assert_eq!(short(long), "NVIDIA RTX 6000 Ada Gene...");
+        assert_eq!(tail("python"), "python");
+        let path = format!("/opt/{}/bin/python", "x".repeat(60));
+        let shown = tail(&path);
+        assert!(
+            shown.starts_with("...x") && shown.ends_with("/bin/python"),
+            "{shown}"
+        );
+        assert_eq!(shown.len(), NAME - 1);
+        assert_eq!(tail(&"ü".repeat(60)).chars().count(), NAME - 1);
+    }
+
+    #[test]
+    fn every_line_is_as_wide_as_the_frame() {
+        for columns in [&GPU_COLUMNS[..], &MIG_COLUMNS[..], &[WIDTH]] {
+            assert_eq!(rule(columns, ['+', '+'], '-', '+').len(), WIDTH + 2);
+        }
+    }
+}
