@@ -1,0 +1,108 @@
+//! The controller's own lease, by which one of several acts.
+
+use std::sync::Arc;
+use std::time::Instant;
+
+use k8s_openapi::api::coordination::v1::{Lease, LeaseSpec};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::MicroTime;
+use k8s_openapi::jiff::Timestamp;
+use kube::api::{ObjectMeta, PostParams};
+use kube::{Api, Client};
+
+use super::{Shared, Tell};
+use crate::controller::MANAGER;
+use crate::controller::lease::{Candidate, DURATION, RENEW, Standing, Step};
+use crate::error::chain;
+
+/// Competes for the lease, for ever.
+pub(super) async fn compete(client: Client, shared: Arc<Shared>, tell: Tell) {
+    const PART: &str = "lease";
+    let (namespace, name) = shared.look(|controller| {
+        let settings = &controller.settings;
+        (settings.namespace.clone(), settings.identity.clone())
+    });
+    let api: Api<Lease> = Api::namespaced(client.clone(), &namespace);
+    let mut candidate = Candidate::new(&name);
+    loop {
+        let asked = Instant::now();
+        match once(&api, &name, &mut candidate, asked).await {
+            Ok(()) => tell(PART, Ok(())),
+            Err(why) => tell(PART, Err(why)),
+        }
+        shared.reign(candidate.until());
+        tokio::time::sleep(RENEW.min(DURATION / 3)).await;
+        // Whoever cannot renew must stop in time.
+        shared.reign(candidate.until());
+    }
+}
+
+async fn once(
+    api: &Api<Lease>,
+    me: &str,
+    candidate: &mut Candidate,
+    asked: Instant,
+) -> Result<(), String> {
+    let trouble = |error: kube::Error| format!("leading: {}", chain(&error));
+    let ask = async {
+        let lease = api.get_opt(MANAGER).await.map_err(trouble)?;
+        let standing = lease.as_ref().map(|lease| Standing {
+            holder: lease
+                .spec
+                .as_ref()
+                .and_then(|spec| spec.holder_identity.clone())
+                .unwrap_or_default(),
+            version: lease.metadata.resource_version.clone().unwrap_or_default(),
+        });
+        let step = candidate.step(standing, asked);
+        let before = lease.as_ref().and_then(|lease| lease.spec.clone());
+        let written = match (step, lease) {
+            (Step::Wait, _) => return Ok(()),
+            (Step::Create, _) | (_, None) => {
+                let metadata = ObjectMeta {
+                    name: Some(MANAGER.into()),
+                    ..ObjectMeta::default()
+                };
+                let lease = Lease {
+                    metadata,
+                    spec: Some(spec(me, None, true)),
+                };
+                api.create(&PostParams::default(), &lease).await
+            }
+            (step, Some(mut lease)) => {
+                // With the version that was read: of two who write at once, one is refused.
+                lease.spec = Some(spec(me, before.as_ref(), step == Step::Take));
+                lease.metadata.managed_fields = None;
+                api.replace(MANAGER, &PostParams::default(), &lease).await
+            }
+        };
+        match written {
+            Ok(_) => {
+                candidate.renewed(asked);
+                Ok(())
+            }
+            Err(kube::Error::Api(status)) if status.is_conflict() || status.is_already_exists() => {
+                candidate.lost();
+                Ok(())
+            }
+            Err(error) => Err(trouble(error)),
+        }
+    };
+    match tokio::time::timeout(RENEW, ask).await {
+        Ok(outcome) => outcome,
+        Err(_) => Err("leading: the server does not answer in time".into()),
+    }
+}
+
+fn spec(me: &str, before: Option<&LeaseSpec>, is_new: bool) -> LeaseSpec {
+    let now = MicroTime(Timestamp::now());
+    let transitions = before.and_then(|spec| spec.lease_transitions).unwrap_or(0);
+    let acquired = before.and_then(|spec| spec.acquire_time.clone());
+    LeaseSpec {
+        holder_identity: Some(me.to_owned()),
+        lease_duration_seconds: i32::try_from(DURATION.as_secs()).ok(),
+        acquire_time: if is_new { Some(now.clone()) } else { acquired },
+        renew_time: Some(now),
+        lease_transitions: Some(transitions + i32::from(is_new && before.is_some())),
+        ..LeaseSpec::default()
+    }
+}

@@ -1,0 +1,169 @@
+//! How a node's GPUs are cut: as its cluster asks for it, or as its pool says. A GPU in use keeps its cut until it is free.
+
+use std::sync::Arc;
+
+use mirage_model::plan::{GivenGpu, GivenInstance, NodePlan};
+
+use crate::controller::seen::Node;
+use crate::migconfig::{self, Cut, Ids, Mapping, Wanted};
+use crate::topology;
+
+/// What is said back.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub(super) struct Answer {
+    /// The devices' ids.
+    pub(super) mapping: Option<String>,
+    /// How far it is.
+    pub(super) state: Option<&'static str>,
+}
+
+/// Whether a node's roles say that its MIG devices come and go.
+pub(super) fn is_dynamic(node: &Node) -> bool {
+    let is = |role: &str| node.labels.get(role).is_some_and(|value| value == "true");
+    migconfig::ROLES.into_iter().all(is)
+}
+
+/// How the GPUs of a node were cut, and which of them are in use.
+pub(super) struct Before<'a> {
+    pub(super) document: Option<&'a topology::Node>,
+    pub(super) in_use: &'a dyn Fn(u32) -> bool,
+}
+
+/// How the GPUs of a node are to be cut.
+pub(super) struct Layout {
+    asked: Option<Result<migconfig::Layout, String>>,
+    /// The answer has ids in it, for the scheduler that asked.
+    maps: bool,
+}
+
+impl Layout {
+    /// As the node's annotations and labels ask for it.
+    pub(super) fn of(node: &Node, plan: &NodePlan) -> Layout {
+        let either = |key: &str| node.annotations.get(key).or_else(|| node.labels.get(key));
+        if is_dynamic(node)
+            && let Some(text) = either(migconfig::CONFIG)
+        {
+            return Layout {
+                asked: Some(migconfig::read(text).map_err(|error| error.to_string())),
+                maps: true,
+            };
+        }
+        let board = plan.gpus.first().map(|gpu| &gpu.board);
+        let asked = node.labels.get(migconfig::NAMED).zip(board);
+        let asked = asked
+            .map(|(name, board)| migconfig::named(name, board).map_err(|error| error.to_string()));
+        Layout { asked, maps: false }
+    }
+
+    /// Cuts the node's GPUs: in its plan, and in its document.
+    pub(super) fn cut(
+        &self,
+        mut plan: NodePlan,
+        document: &mut topology::Node,
+        before: &Before<'_>,
+        node: &Node,
+        ids: Ids,
+    ) -> (NodePlan, Answer) {
+        let told = node.annotations.get(migconfig::MAPPING);
+        let told = told
+            .and_then(|text| Mapping::read(text).ok())
+            .unwrap_or_default();
+        let mut mapping = Mapping::default();
+        let mut failed = matches!(self.asked, Some(Err(_)));
+        let mut waits = false;
+        for (index, gpu) in (0u32..).zip(&mut plan.gpus) {
+            let Some(shown) = document.gpus.get_mut(index as usize) else {
+                break;
+            };
+            let asked = match &self.asked {
+                Some(Ok(layout)) => layout.of(index).cloned(),
+                _ => None,
+            };
+            let asked = asked.or_else(|| given(gpu.given.as_deref()));
+            let old = before.document.and_then(|old| old.gpus.get(index as usize));
+            let devices = match asked
+                .as_ref()
+                .map(|cut| (cut.enabled, cut.place(&gpu.board)))
+            {
+                None | Some((false, _)) => None,
+                Some((true, Ok(devices))) => Some(devices),
+                Some((true, Err(_))) => {
+                    failed = true;
+                    None
+                }
+            };
+            let cut = devices.as_ref().map(|devices| {
+                let told = if self.maps {
+                    told.0.get(&index).map(Vec::as_slice)
+                } else {
+                    None
+                };
+                let mut listed = migconfig::topology(devices, told);
+                if !self.maps {
+                    for (device, listed) in devices.iter().zip(&mut listed) {
+                        listed.id = Some(device.uuid(&shown.id));
+                    }
+                }
+                listed
+            });
+            let shape = |mig: &Option<Vec<topology::Mig>>| -> Option<Vec<(String, Option<u32>)>> {
+                let list = mig.as_ref()?.iter();
+                Some(
+                    list.map(|device| (device.name.clone(), device.position))
+                        .collect(),
+                )
+            };
+            if let Some(old) = old
+                && shape(&old.mig) != shape(&cut)
+                && (before.in_use)(index)
+            {
+                // It is drained first.
+                waits = true;
+                shown.mig.clone_from(&old.mig);
+            } else {
+                shown.mig = cut;
+                if let (true, Some(devices)) = (self.maps, &devices) {
+                    mapping.add(index, &shown.id, devices, ids);
+                }
+            }
+            let instances = shown.mig.as_ref().map(|list| {
+                let list = list.iter().map(|device| GivenInstance {
+                    profile: device.name.clone(),
+                    start: device.position,
+                    uuid: None,
+                });
+                list.collect::<Vec<_>>()
+            });
+            let mut facts = gpu.given.as_deref().cloned().unwrap_or_default();
+            facts.mig = instances;
+            gpu.given = (facts != GivenGpu::default()).then(|| Arc::new(facts));
+        }
+        let state = if self.asked.is_none() {
+            None
+        } else if failed {
+            Some("failed")
+        } else if waits {
+            Some("pending")
+        } else {
+            Some("success")
+        };
+        let answer = Answer {
+            mapping: (self.maps && !failed).then(|| mapping.write()),
+            state,
+        };
+        (plan, answer)
+    }
+}
+
+/// The cut that a config gives a GPU.
+fn given(given: Option<&GivenGpu>) -> Option<Cut> {
+    let instances = given?.mig.as_ref()?.iter();
+    let devices = instances.map(|instance| Wanted {
+        profile: instance.profile.clone(),
+        position: instance.start,
+    });
+    Some(Cut {
+        enabled: true,
+        devices: devices.collect(),
+    })
+}

@@ -1,0 +1,254 @@
+use std::sync::Arc;
+
+use mirage_model::plan::{Amount, Range};
+use mirage_state::layout::{Card, Instance, Live, fixed};
+
+use super::*;
+use crate::activity::{FRACTION, SCHEDULE, UTILIZATION};
+use crate::claims::{Claim, Holder};
+use crate::cluster::pod::Container;
+
+/// GPUs 0 to 2 whole; GPU 3 with two MIG devices.
+fn image() -> Image {
+    let mut image = Image::default();
+    let card = |gpu: u32| Card {
+        uuid: fixed(&format!("GPU-{gpu}")),
+        minor: gpu,
+        ..Card::default()
+    };
+    image.cards = (0..4).map(card).collect();
+    for gpu in 0..4 {
+        image.lives.push(Live {
+            flags: if gpu == 3 { flags::MIG } else { 0 },
+            ..Live::default()
+        });
+    }
+    for index in 0..2 {
+        image.instances.push(Instance {
+            uuid: fixed(&format!("MIG-x{index}")),
+            gpu: 3,
+            gi: index + 7,
+            index,
+            ..Instance::default()
+        });
+    }
+    image
+}
+
+fn claims(list: &[(&str, &str, &str)]) -> Claims {
+    let mut claims = Claims::default();
+    for &(pod, container, id) in list {
+        let holder = Holder {
+            namespace: "team".into(),
+            pod: pod.into(),
+            container: container.into(),
+            uid: None,
+        };
+        claims.push(Claim::of_id(Arc::new(holder), id));
+    }
+    claims
+}
+
+fn container(name: &str, role: Role, is_running: bool) -> Container {
+    Container {
+        name: name.into(),
+        role,
+        is_running,
+        ..Container::default()
+    }
+}
+
+fn pod(name: &str, containers: Vec<Container>) -> Pod {
+    Pod {
+        uid: format!("uid-{name}"),
+        namespace: "team".into(),
+        name: name.into(),
+        containers,
+        ..Pod::default()
+    }
+}
+
+fn usage(claims: &Claims, pods: Vec<Pod>, image: &Image) -> Usage {
+    let pods: Vec<Arc<Pod>> = pods.into_iter().map(Arc::new).collect();
+    read(claims, Known::Pods(&pods), image, &Filter::default())
+}
+
+/// Container and UUIDs of each that is busy.
+fn shown(usage: &Usage) -> Vec<(String, Vec<String>)> {
+    let busy = usage.busy.iter().map(|busy| {
+        let uuids = busy.devices.iter().map(|device| device.uuid.clone());
+        (
+            format!("{}/{}", busy.owner.pod, busy.owner.container),
+            uuids.collect(),
+        )
+    });
+    busy.collect()
+}
+
+fn entry(container: &str, uuids: &[&str]) -> (String, Vec<String>) {
+    let uuids = uuids.iter().map(|&uuid| uuid.to_owned());
+    (container.to_owned(), uuids.collect())
+}
+
+#[test]
+fn each_running_container_has_its_own_devices() {
+    let claims = claims(&[
+        ("a", "one", "GPU-2"),
+        ("a", "one", "GPU-0"),
+        ("a", "two", "GPU-1"),
+        ("b", "main", "MIG-x1"),
+        ("gone", "main", "GPU-1"),
+    ]);
+    let a = pod(
+        "a",
+        vec![
+            container("one", Role::App, true),
+            container("two", Role::App, false),
+            container("bare", Role::App, true),
+        ],
+    );
+    let b = pod("b", vec![container("main", Role::App, true)]);
+    let usage = usage(&claims, vec![a, b], &image());
+    assert_eq!(
+        shown(&usage),
+        [
+            entry("a/one", &["GPU-0", "GPU-2"]),
+            entry("b/main", &["MIG-x1"])
+        ]
+    );
+    assert_eq!(usage.busy[0].owner.pod_uid, "uid-a");
+    let mig = &usage.busy[1].devices[0];
+    assert_eq!((mig.gpu, mig.index), (3, Some(1)));
+}
+
+#[test]
+fn an_init_container_has_the_devices_of_those_after_it() {
+    let claims = claims(&[("a", "main", "GPU-0"), ("a", "main", "GPU-1")]);
+    let mut init = container("fetch", Role::Init, true);
+    init.resources.insert("nvidia.com/gpu".into(), 1);
+    let plain = container("wait", Role::Init, true);
+    let main = container("main", Role::App, false);
+    let pod = pod("a", vec![init, plain, main]);
+    let wanted = [entry("a/fetch", &["GPU-0"])];
+    assert_eq!(shown(&usage(&claims, vec![pod.clone()], &image())), wanted);
+    let refined = refined(&claims, &[Arc::new(pod.clone())], &Filter::default());
+    assert_eq!(shown(&usage(&refined, vec![pod], &image())), wanted);
+}
+
+#[test]
+fn refined_claims_name_the_init_container_and_the_uid() {
+    let claims = claims(&[
+        ("a", "main", "GPU-0"),
+        ("a", "main", "GPU-1"),
+        ("unknown", "main", "GPU-2"),
+    ]);
+    let mut init = container("fetch", Role::Init, true);
+    init.resources.insert("nvidia.com/gpu".into(), 1);
+    let waiting = pod("a", vec![init.clone(), container("main", Role::App, false)]);
+    let holders = |pod: Pod| -> Vec<(String, Option<String>)> {
+        let refined = refined(&claims, &[Arc::new(pod)], &Filter::default());
+        let holders = refined.iter().map(|claim| claim.holder().clone());
+        holders
+            .map(|holder| (holder.container, holder.uid))
+            .collect()
+    };
+    let row = |name: &str, uid: Option<&str>| (name.to_owned(), uid.map(str::to_owned));
+    let known = Some("uid-a");
+    assert_eq!(
+        holders(waiting),
+        [row("fetch", known), row("main", known), row("main", None)]
+    );
+    init.is_running = false;
+    let started = pod("a", vec![init, container("main", Role::App, true)]);
+    assert_eq!(
+        holders(started),
+        [row("main", known), row("main", known), row("main", None)]
+    );
+}
+
+#[test]
+fn a_sidecar_is_busy_beside_the_others() {
+    let claims = claims(&[("a", "side", "GPU-0"), ("a", "main", "GPU-1")]);
+    let containers = vec![
+        container("side", Role::Sidecar, true),
+        container("main", Role::App, true),
+    ];
+    let usage = usage(&claims, vec![pod("a", containers)], &image());
+    assert_eq!(
+        shown(&usage),
+        [entry("a/side", &["GPU-0"]), entry("a/main", &["GPU-1"])]
+    );
+}
+
+#[test]
+fn lost_gpus_and_gpus_in_the_other_mode_are_left_out() {
+    let claims = claims(&[
+        ("a", "main", "GPU-0"),
+        ("a", "main", "GPU-1"),
+        ("a", "main", "GPU-3"),
+    ]);
+    let mut image = image();
+    image.lives[1].flags |= flags::LOST;
+    let pods = vec![pod("a", vec![container("main", Role::App, true)])];
+    let usage = usage(&claims, pods, &image);
+    assert_eq!(shown(&usage), [entry("a/main", &["GPU-0"])]);
+}
+
+fn memory(usage: &Usage) -> Vec<f64> {
+    let first = |busy: &Busy| match busy.activity.steps[0].memory {
+        Some(Amount::Share(Range { low, .. })) => low,
+        other => panic!("{other:?}"),
+    };
+    usage.busy.iter().map(first).collect()
+}
+
+fn on_one_gpu(annotations: &[&[(&str, &str)]]) -> Usage {
+    let names: Vec<String> = (0..annotations.len()).map(|at| format!("p{at}")).collect();
+    let ids: Vec<String> = (0..annotations.len())
+        .map(|at| format!("GPU-0::{at}"))
+        .collect();
+    let list: Vec<(&str, &str, &str)> = names
+        .iter()
+        .zip(&ids)
+        .map(|(pod, id)| (pod.as_str(), "main", id.as_str()))
+        .collect();
+    let pods = names.iter().zip(annotations).map(|(name, annotations)| {
+        let mut pod = pod(name, vec![container("main", Role::App, true)]);
+        for (key, value) in *annotations {
+            pod.annotations.insert((*key).into(), (*value).into());
+        }
+        pod
+    });
+    usage(&claims(&list), pods.collect(), &image())
+}
+
+#[test]
+fn memory_is_shared_so_that_all_fits() {
+    assert_eq!(memory(&on_one_gpu(&[&[]])), [100.0]);
+    assert_eq!(memory(&on_one_gpu(&[&[(FRACTION, "0.3")]])), [30.0]);
+    assert_eq!(memory(&on_one_gpu(&[&[], &[]])), [50.0, 50.0]);
+    assert_eq!(memory(&on_one_gpu(&[&[], &[], &[]])), [33.33; 3]);
+    assert_eq!(
+        memory(&on_one_gpu(&[&[(FRACTION, "0.5")], &[], &[]])),
+        [50.0, 25.0, 25.0]
+    );
+    let over = on_one_gpu(&[&[(FRACTION, "0.9")], &[(FRACTION, "0.9")], &[]]);
+    assert_eq!(memory(&over), [50.0, 50.0, 0.0]);
+}
+
+#[test]
+fn what_is_wrong_with_a_pod_is_said_once() {
+    let bad: &[(&str, &str)] = &[(UTILIZATION, "lots"), (SCHEDULE, "?")];
+    let usage = on_one_gpu(&[bad]);
+    assert_eq!(usage.complaints.len(), 2);
+    assert_eq!(usage.complaints[0].0.name, "p0");
+    assert_eq!(usage.busy[0].activity.steps[0].utilization.low, 100.0);
+}
+
+#[test]
+fn without_an_api_server_whoever_has_a_device_runs() {
+    let claims = claims(&[("a", "main", "GPU-0")]);
+    let usage = read(&claims, Known::Nothing, &image(), &Filter::default());
+    assert_eq!(shown(&usage), [entry("a/main", &["GPU-0"])]);
+    assert_eq!(usage.busy[0].owner.pod_uid, "");
+}
