@@ -1,0 +1,163 @@
+//! The command line: which role, with which options, and what the process exits with.
+
+use std::io::{ErrorKind, IsTerminal, Write};
+use std::process::ExitCode;
+
+use clap::{Parser, Subcommand};
+
+use crate::{check, controller, ctl, driver, exporter, fakedev, models, node, simulate, smi, up};
+
+/// Simulated GPUs that software around GPUs cannot tell from real ones.
+#[derive(Debug, Parser)]
+#[command(
+    name = "mirage",
+    version,
+    about,
+    after_help = "Try it:\n  mirage up                        8 GPUs on this machine\n  \
+                  curl localhost:9400/metrics      what they are doing\n  \
+                  mirage ctl fault inject xid=79 --device 3\n\n\
+                  Exit codes: 0 good, 1 failure, 2 usage or config."
+)]
+pub struct Cli {
+    #[command(subcommand)]
+    role: Role,
+}
+
+#[derive(Debug, Subcommand)]
+enum Role {
+    /// Run simulated GPUs on this machine: engine, state files, exporter, API, control socket
+    Up(Box<up::Args>),
+    /// Turn this Kubernetes node into a GPU node: device plugin, labels, pods, runtime hook
+    Node(Box<node::Args>),
+    /// Keep a cluster's topology, nodes without a kubelet, and which pod has which GPU there
+    Controller(Box<controller::Args>),
+    /// Run the same simulation offline, as fast as the CPU goes, and print what happened
+    Simulate(simulate::Args),
+    /// Check config files; all errors at once, each with its place and the fix
+    Check(check::Args),
+    /// List the GPU models there are, or show one with the source of every figure
+    Models(models::Args),
+    /// Steer a running `mirage up`: faults, settings, workloads, MIG
+    Ctl(ctl::Args),
+    /// Make this machine look as if NVIDIA's driver were installed, and take it back (gpu-mockctl)
+    Driver(driver::Args),
+    /// Serve dcgm-exporter's metrics of a running mirage, with its flags and variables
+    #[command(disable_help_flag = true)]
+    DcgmExporter(fakedev::Args),
+    /// Show and set GPUs as nvidia-smi does, which this program also is under that name
+    #[command(disable_help_flag = true)]
+    Smi(smi::Args),
+    /// Serve metrics of devices defined in JSON files, as fakedev-exporter does
+    #[command(disable_help_flag = true)]
+    FakedevExporter(fakedev::Args),
+    /// Run a workload on the devices of a fakedev-exporter, as fakedev-workload does
+    #[command(disable_help_flag = true, visible_alias = "fakedev-workload")]
+    Workload(fakedev::Args),
+}
+
+/// A mistake of whoever typed the command or wrote the config: exit code 2.
+#[derive(Debug)]
+pub struct Usage(pub String);
+
+impl std::fmt::Display for Usage {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+impl std::error::Error for Usage {}
+
+/// A [`Usage`] error as `anyhow` carries it.
+pub fn usage(message: impl std::fmt::Display) -> anyhow::Error {
+    anyhow::Error::new(Usage(message.to_string()))
+}
+
+/// Parses the command line, plays the role, and turns the outcome into an exit code.
+pub fn main() -> ExitCode {
+    if let Some(code) = fakedev::run_as_named().or_else(smi::run_as_named) {
+        return code;
+    }
+    if let Some(code) = exporter::run_as_named() {
+        return code;
+    }
+    if let Some(code) = driver::run_as_named() {
+        return code;
+    }
+    let outcome = match Cli::parse().role {
+        Role::Up(args) => up::run(*args),
+        Role::Node(args) => node::run(*args),
+        Role::Controller(args) => controller::run(*args),
+        Role::Simulate(args) => simulate::run(&args),
+        Role::Check(args) => check::run(&args),
+        Role::Models(args) => models::run(&args),
+        Role::Ctl(args) => ctl::run(args),
+        Role::Driver(args) => driver::run(&args),
+        Role::DcgmExporter(args) => exporter::run(args.flags),
+        Role::Smi(args) => return smi::run(args),
+        Role::FakedevExporter(args) => return fakedev::run_exporter(args.flags),
+        Role::Workload(args) => return fakedev::run_workload(args.flags),
+    };
+    exit(outcome)
+}
+
+/// The exit code of an outcome, told if it is an error.
+pub fn exit(outcome: anyhow::Result<()>) -> ExitCode {
+    match outcome {
+        Ok(()) => ExitCode::SUCCESS,
+        // `mirage simulate | head` is no failure.
+        Err(error) if is_closed_pipe(&error) => ExitCode::SUCCESS,
+        Err(error) => {
+            let code = if error.is::<Usage>() { 2 } else { 1 };
+            say(&format!("error: {error:#}"));
+            ExitCode::from(code)
+        }
+    }
+}
+
+/// Tells the operator something: one line on standard error, which may be closed.
+pub fn say(line: &str) {
+    let mut stderr = std::io::stderr().lock();
+    // A closed standard error leaves nobody to tell.
+    let _ = writeln!(stderr, "mirage: {line}");
+}
+
+/// Whether results go to a person rather than a pipe.
+pub fn is_interactive() -> bool {
+    std::io::stdout().is_terminal()
+}
+
+fn is_closed_pipe(error: &anyhow::Error) -> bool {
+    error
+        .chain()
+        .filter_map(|cause| cause.downcast_ref::<std::io::Error>())
+        .any(|cause| cause.kind() == ErrorKind::BrokenPipe)
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::CommandFactory;
+
+    use super::*;
+
+    #[test]
+    fn the_command_line_is_sound() {
+        Cli::command().debug_assert();
+    }
+
+    #[test]
+    fn every_option_is_documented() {
+        fn walk(command: &clap::Command) {
+            assert!(command.get_about().is_some(), "{}", command.get_name());
+            for argument in command.get_arguments() {
+                assert!(
+                    argument.get_help().is_some(),
+                    "{} of {} has no help",
+                    argument.get_id(),
+                    command.get_name()
+                );
+            }
+            command.get_subcommands().for_each(walk);
+        }
+        walk(&Cli::command());
+    }
+}

@@ -1,0 +1,70 @@
+//! `mirage driver` (and `gpu-mockctl`): makes a plain machine look as if NVIDIA's driver were installed, and takes it back.
+//!
+//! What shall be there is a list of [`item::Item`]s, worked out from a node's state alone: libraries, device nodes,
+//! `/proc/driver/nvidia`, the PCI tree, the state file, a CDI specification. [`install`] compares it with what is there and makes the
+//! difference true; a manifest with a digest of everything made lets [`remove`] take exactly that away again.
+//!
+//! Promises: nothing is half done (staged, then renamed; undone on failure; a killed run is cleaned up by the next), no symbolic
+//! link is followed below the directories given, nobody else's file is touched unless forced, and a second run changes nothing.
+
+mod area;
+pub(crate) mod attend;
+mod cdi;
+mod devices;
+pub(crate) mod edits;
+mod host;
+mod install;
+mod item;
+mod layout;
+mod libraries;
+mod manifest;
+mod node;
+mod object;
+mod options;
+mod procfs;
+mod remove;
+mod report;
+mod status;
+mod sysfs;
+
+use std::process::ExitCode;
+
+use anyhow::Result;
+use clap::Parser;
+
+pub(crate) use cdi::CHANNEL_CLASS;
+pub use options::Args;
+use options::Command;
+
+/// Does what the command line asks.
+pub fn run(args: &Args) -> Result<()> {
+    let mut report = args.report();
+    match &args.command {
+        Command::Fs => install::run(args, &[item::Part::Nodes, item::Part::Files], &mut report),
+        Command::Driver => {
+            install::run(args, &[item::Part::Nodes, item::Part::Driver], &mut report)
+        }
+        Command::All => install::run(args, &item::Part::ALL, &mut report),
+        Command::Remove => remove::run(args, &mut report),
+        Command::Status => status::run(args, &mut report),
+    }
+}
+
+/// The program under its other name.
+#[derive(Debug, Parser)]
+#[command(
+    name = "gpu-mockctl",
+    version,
+    about = "Make a machine look as if NVIDIA's driver were installed, and take it back"
+)]
+struct Mockctl {
+    #[command(flatten)]
+    args: Args,
+}
+
+/// Runs as `gpu-mockctl` if this process was started under that name.
+pub fn run_as_named() -> Option<ExitCode> {
+    let program = std::env::args_os().next()?;
+    let name = std::path::Path::new(&program).file_name()?;
+    (name == "gpu-mockctl").then(|| crate::cli::exit(run(&Mockctl::parse().args)))
+}

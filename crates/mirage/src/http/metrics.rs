@@ -1,0 +1,88 @@
+//! `/metrics` for all nodes, `/nodes/<node>/metrics` for one.
+
+use std::sync::Arc;
+
+use axum::extract::{Path, State};
+use axum::http::HeaderMap;
+use axum::response::Response;
+use axum::routing::{MethodRouter, get};
+use mirage_metrics::{Exporter, Subject};
+use tokio::sync::Semaphore;
+
+use super::body::{Sink, streamed, takes_gzip, whole};
+use super::lean::Lean;
+use super::{App, no_such_node};
+use crate::attribution::Seen;
+use crate::exporter::Hot;
+
+/// Up to this many GPUs a page takes so little time that it is made at once.
+const SMALL: usize = 128;
+
+/// A page of all nodes.
+pub(super) fn all(exporter: Arc<Hot>) -> MethodRouter<Arc<App>> {
+    get(
+        move |State(app): State<Arc<App>>, headers: HeaderMap| async move {
+            let exporter = exporter.get();
+            let (nodes, large) = (app.shown(&exporter), app.large.clone());
+            let same = exporter.clone();
+            answer(exporter, nodes, &headers, large, move || app.shown(&same))
+        },
+    )
+}
+
+/// A page of one node.
+pub(super) fn one(exporter: Arc<Hot>) -> MethodRouter<Arc<App>> {
+    get(
+        move |State(app): State<Arc<App>>, Path(node): Path<String>, headers: HeaderMap| async move {
+            let exporter = exporter.get();
+            let Some(nodes) = app.shown_one(&exporter, &node) else {
+                return no_such_node(&node);
+            };
+            let (large, again) = (app.large.clone(), nodes.clone());
+            answer(exporter, nodes, &headers, large, move || again)
+        },
+    )
+}
+
+/// A page of a few nodes, for whoever has no fleet.
+pub fn page(exporter: Arc<Exporter>, nodes: Vec<Seen>, headers: &HeaderMap) -> Response {
+    let (large, again) = (Arc::new(Semaphore::new(1)), nodes.clone());
+    answer(exporter, nodes, headers, large, move || again)
+}
+
+/// A small page is made of `nodes`; a large one takes them `again` when its turn has come, and copies them.
+fn answer(
+    exporter: Arc<Exporter>,
+    nodes: Vec<Seen>,
+    headers: &HeaderMap,
+    large: Arc<Semaphore>,
+    again: impl FnOnce() -> Vec<Seen> + Send + 'static,
+) -> Response {
+    let gzip = takes_gzip(headers);
+    let kind = exporter.content_type();
+    let gpus: usize = nodes.iter().map(|seen| seen.image.cards.len()).sum();
+    if gpus <= SMALL {
+        return whole(kind, gzip, |sink| {
+            render(&exporter, nodes.iter().map(Seen::subject), sink);
+        });
+    }
+    drop(nodes);
+    streamed(kind, gzip, large, move |sink| {
+        let lean = Lean::copy(again());
+        render(&exporter, lean.nodes(), sink);
+    })
+}
+
+fn render<'n>(
+    exporter: &Exporter,
+    nodes: impl Iterator<Item = Subject<'n>> + Clone,
+    sink: Sink<'_>,
+) {
+    let mut chunks = exporter.chunks(nodes);
+    let mut text = Vec::new();
+    while chunks.next_into(&mut text) {
+        if !sink(&text) {
+            return;
+        }
+    }
+}

@@ -1,0 +1,417 @@
+//! The state directory: where one `mirage up` keeps its state files and its control socket.
+//!
+//! It is locked for as long as the process lives, so two engines never write the same files.
+//! What was made in it is removed at the end, and nothing else.
+
+use std::ffi::OsStr;
+use std::fs::{self, DirBuilder, File, OpenOptions, TryLockError};
+use std::io::{Read, Seek, Write};
+use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt, PermissionsExt};
+use std::os::unix::net::UnixListener;
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context, Result, bail};
+use mirage_state::STATE;
+
+use crate::library;
+
+/// Where state lives unless told otherwise.
+pub const SYSTEM: &str = "/run/mirage";
+/// Name of the control socket in a state directory.
+pub const SOCKET: &str = "control.sock";
+const LOCK: &str = "lock";
+/// Longest path a Unix socket can have, its NUL included.
+const SOCKET_PATH_MAX: usize = 108;
+
+/// A state directory held by this process.
+#[derive(Debug)]
+pub struct StateDir {
+    path: PathBuf,
+    /// Whether the directory itself was made here and goes at the end.
+    made: bool,
+    /// Files, links and directories made here, in order.
+    entries: Vec<PathBuf>,
+    _lock: File,
+}
+
+impl StateDir {
+    /// Takes the directory, making it if need be. One that another process holds is refused.
+    pub fn take(path: &Path) -> Result<Self> {
+        let made = make(path)?;
+        // Others are told this path, and they may stand elsewhere.
+        let path = &path
+            .canonicalize()
+            .with_context(|| format!("finding the directory {}", path.display()))?;
+        let lock_path = path.join(LOCK);
+        let mut lock = OpenOptions::new()
+            .read(true)
+            .write(true)
+            .create(true)
+            .truncate(false)
+            .mode(0o644)
+            .open(&lock_path)
+            .with_context(|| format!("opening the lock {}", lock_path.display()))?;
+        match lock.try_lock() {
+            Ok(()) => {}
+            Err(TryLockError::WouldBlock) => {
+                let mut holder = String::new();
+                let _ = (&lock).take(32).read_to_string(&mut holder);
+                let holder = match holder.trim() {
+                    "" => "another process".into(),
+                    pid => format!("process {pid}"),
+                };
+                bail!(
+                    "the state directory {} is in use by {holder}; end that one, or give this \
+                     one its own with --state-dir",
+                    path.display()
+                );
+            }
+            Err(TryLockError::Error(error)) => {
+                return Err(error).with_context(|| format!("locking {}", lock_path.display()));
+            }
+        }
+        lock.set_len(0)
+            .and_then(|()| lock.rewind())
+            .and_then(|()| writeln!(lock, "{}", std::process::id()))
+            .with_context(|| format!("writing the lock {}", lock_path.display()))?;
+        Ok(Self {
+            path: path.into(),
+            made,
+            entries: Vec::new(),
+            _lock: lock,
+        })
+    }
+
+    /// Its path.
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// Listens on the control socket, which only this user may open.
+    pub fn listen(&mut self) -> Result<UnixListener> {
+        let path = self.path.join(SOCKET);
+        if path.as_os_str().len() >= SOCKET_PATH_MAX {
+            bail!(
+                "the control socket's path {} has {} bytes, and {} is the most; choose a shorter \
+                 --state-dir",
+                path.display(),
+                path.as_os_str().len(),
+                SOCKET_PATH_MAX - 1
+            );
+        }
+        // Bound where nobody else can look, then moved: it is never open to others. The lock
+        // is ours, so whatever lies there is a dead one's.
+        let nursery = self.path.join(".s");
+        let _ = fs::remove_dir_all(&nursery);
+        DirBuilder::new()
+            .mode(0o700)
+            .create(&nursery)
+            .with_context(|| format!("making {}", nursery.display()))?;
+        let young = nursery.join("s");
+        let bound = UnixListener::bind(&young).and_then(|listener| {
+            fs::set_permissions(&young, fs::Permissions::from_mode(0o600))?;
+            fs::rename(&young, &path)?;
+            listener.set_nonblocking(true)?;
+            Ok(listener)
+        });
+        let _ = fs::remove_dir_all(&nursery);
+        let listener =
+            bound.with_context(|| format!("listening on the control socket {}", path.display()))?;
+        self.entries.push(path);
+        Ok(listener)
+    }
+
+    /// Makes a directory in it; one that is there already is used and left there.
+    pub fn directory(&mut self, name: &str) -> Result<PathBuf> {
+        let path = self.path.join(name);
+        if make(&path)? {
+            self.entries.push(path.clone());
+        }
+        Ok(path)
+    }
+
+    /// Makes a symbolic link in it, in place of an older one.
+    pub fn link(&mut self, name: impl AsRef<Path>, target: &Path) -> Result<PathBuf> {
+        let path = self.path.join(name);
+        if path.is_symlink() {
+            fs::remove_file(&path).with_context(|| format!("replacing {}", path.display()))?;
+        }
+        std::os::unix::fs::symlink(target, &path)
+            .with_context(|| format!("linking {} to {}", path.display(), target.display()))?;
+        self.entries.push(path.clone());
+        Ok(path)
+    }
+
+    /// Removes a directory made earlier, and the links made in it.
+    pub fn forget(&mut self, directory: &Path) {
+        let (gone, kept) = std::mem::take(&mut self.entries)
+            .into_iter()
+            .partition(|entry| entry.starts_with(directory));
+        self.entries = kept;
+        remove(gone);
+    }
+}
+
+impl Drop for StateDir {
+    fn drop(&mut self) {
+        remove(std::mem::take(&mut self.entries));
+        let _ = fs::remove_file(self.path.join(LOCK));
+        if self.made {
+            // Not empty if somebody else put something there: then it stays.
+            let _ = fs::remove_dir(&self.path);
+        }
+    }
+}
+
+/// Takes away what a process left of a node that was killed before it could: its files, its links and the socket. A directory
+/// that is in use stays as it is, and so does everything that is not mirage's.
+pub fn clear(path: &Path, node: &str) {
+    if !path.is_dir() || !is_plain(node) {
+        return;
+    }
+    let Ok(mut held) = StateDir::take(path) else {
+        return;
+    };
+    held.made = true;
+    let own = held.path.join(node);
+    held.entries.push(held.path.join(SOCKET));
+    held.entries.extend(library::links(&held.path));
+    held.entries.push(own.clone());
+    let files = [STATE, mirage_state::LOCK, SOCKET];
+    held.entries.extend(files.map(|name| own.join(name)));
+}
+
+/// Removes what was made, the latest first. What is gone already is no trouble.
+fn remove(entries: Vec<PathBuf>) {
+    for entry in entries.into_iter().rev() {
+        let is_directory = entry.symlink_metadata().is_ok_and(|entry| entry.is_dir());
+        let _ = if is_directory {
+            fs::remove_dir(&entry)
+        } else {
+            fs::remove_file(&entry)
+        };
+    }
+}
+
+/// Makes a directory that all may read; `false` if it was there. Refuses what is no directory.
+fn make(path: &Path) -> Result<bool> {
+    match DirBuilder::new().mode(0o755).create(path) {
+        Ok(()) => return Ok(true),
+        Err(error) if error.kind() == std::io::ErrorKind::AlreadyExists => {}
+        Err(error) => {
+            return Err(error).with_context(|| {
+                format!(
+                    "making the directory {}; give another with --state-dir",
+                    path.display()
+                )
+            });
+        }
+    }
+    if !path.is_dir() {
+        bail!("{} is not a directory", path.display());
+    }
+    Ok(false)
+}
+
+/// The state directory to use when none is given: the first of [`candidates`] that this user
+/// can write to.
+pub fn preferred() -> PathBuf {
+    let candidates = candidates();
+    candidates
+        .iter()
+        .find(|path| is_usable(path))
+        .or(candidates.last())
+        .cloned()
+        .unwrap_or_else(|| SYSTEM.into())
+}
+
+/// The running `mirage up` of this user or machine: the first candidate with a socket.
+pub fn running() -> Option<PathBuf> {
+    candidates()
+        .into_iter()
+        .find(|path| path.join(SOCKET).exists())
+}
+
+/// Where state directories are looked for, in order.
+pub fn candidates() -> Vec<PathBuf> {
+    let mut paths = vec![PathBuf::from(SYSTEM)];
+    if let Some(runtime) = std::env::var_os("XDG_RUNTIME_DIR").filter(|dir| !dir.is_empty()) {
+        paths.push(Path::new(&runtime).join("mirage"));
+    }
+    paths.push(std::env::temp_dir().join(format!("mirage-{}", uid())));
+    paths
+}
+
+/// Whether this user may use the directory, or make it. A directory in a shared place counts
+/// only if it is really this user's.
+fn is_usable(path: &Path) -> bool {
+    match path.symlink_metadata() {
+        Ok(found) if found.is_dir() => {
+            (found.uid() == uid() || uid() == 0)
+                && tempfile_in(path).is_ok_and(|probe| fs::remove_file(probe).is_ok())
+        }
+        Ok(_) => false,
+        Err(_) => match DirBuilder::new().mode(0o755).create(path) {
+            Ok(()) => fs::remove_dir(path).is_ok(),
+            Err(_) => false,
+        },
+    }
+}
+
+fn tempfile_in(path: &Path) -> std::io::Result<PathBuf> {
+    let probe = path.join(format!(".probe-{}", std::process::id()));
+    OpenOptions::new()
+        .write(true)
+        .create_new(true)
+        .open(&probe)?;
+    Ok(probe)
+}
+
+/// This process's user.
+fn uid() -> u32 {
+    fs::metadata("/proc/self").map_or(u32::MAX, |process| process.uid())
+}
+
+/// The machine's name as a node name: its first label, lower case, letters, digits and dashes.
+pub fn host() -> String {
+    let name = fs::read_to_string("/proc/sys/kernel/hostname").unwrap_or_default();
+    node_name(&name)
+}
+
+fn node_name(host: &str) -> String {
+    let label = host.trim().split('.').next().unwrap_or_default();
+    let cleaned: String = label
+        .chars()
+        .map(|letter| letter.to_ascii_lowercase())
+        .map(|letter| match letter {
+            'a'..='z' | '0'..='9' => letter,
+            _ => '-',
+        })
+        .take(63)
+        .collect();
+    match cleaned.trim_matches('-') {
+        "" => "localhost".into(),
+        name => name.into(),
+    }
+}
+
+/// Whether a name can be a directory of its own: no way up, no way out, and not one of ours.
+pub fn is_plain(name: &str) -> bool {
+    let is_taken = [LOCK, SOCKET].contains(&name) || name.starts_with('.');
+    Path::new(name).file_name() == Some(OsStr::new(name)) && !is_taken
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_directory_is_held_once_and_left_as_it_was() {
+        let root = tempfile::tempdir().unwrap();
+        let path = root.path().join("state");
+        let mut held = StateDir::take(&path).unwrap();
+        let _listener = held.listen().unwrap();
+        let mode = fs::metadata(path.join(SOCKET))
+            .unwrap()
+            .permissions()
+            .mode();
+        assert_eq!(mode & 0o777, 0o600);
+        held.directory("node-a").unwrap();
+        held.link("node-a/control.sock", Path::new("../control.sock"))
+            .unwrap();
+
+        let refused = StateDir::take(&path).unwrap_err().to_string();
+        let pid = std::process::id();
+        assert!(
+            refused.contains(&format!("in use by process {pid}")),
+            "{refused}"
+        );
+
+        drop(held);
+        assert!(!path.exists());
+    }
+
+    #[test]
+    fn what_a_killed_process_left_is_cleared() {
+        let root = tempfile::tempdir().unwrap();
+        let path = root.path().join("state");
+        let leave = |name: &str| fs::write(path.join(name), "").unwrap();
+        let make = || {
+            fs::create_dir_all(path.join("node-a")).unwrap();
+            fs::create_dir_all(path.join("lib")).unwrap();
+            leave("lock");
+            leave("node-a/state");
+            leave("node-a/lock");
+            leave("lib/libnvidia-ml.so.1");
+        };
+        make();
+        clear(&path, "node-a");
+        assert!(!path.exists());
+
+        make();
+        let held = StateDir::take(&path).unwrap();
+        clear(&path, "node-a");
+        assert!(path.join("node-a/state").exists(), "it is in use");
+        drop(held);
+
+        leave("mine");
+        leave("node-a/mine");
+        clear(&path, "node-a");
+        assert!(path.join("mine").exists() && path.join("node-a/mine").exists());
+        assert!(!path.join("node-a/state").exists());
+        clear(&root.path().join("nowhere"), "node-a");
+    }
+
+    #[test]
+    fn what_others_made_stays() {
+        let root = tempfile::tempdir().unwrap();
+        let path = root.path().join("state");
+        fs::create_dir(&path).unwrap();
+        fs::write(path.join("mine"), "").unwrap();
+        fs::create_dir(path.join("node-a")).unwrap();
+        let mut held = StateDir::take(&path).unwrap();
+        held.directory("node-a").unwrap();
+        drop(held);
+        assert!(path.join("mine").exists());
+        assert!(path.join("node-a").exists());
+        assert!(!path.join(LOCK).exists());
+    }
+
+    #[test]
+    fn a_leftover_socket_is_replaced() {
+        let root = tempfile::tempdir().unwrap();
+        drop(UnixListener::bind(root.path().join(SOCKET)).unwrap());
+        let mut held = StateDir::take(root.path()).unwrap();
+        held.listen().unwrap();
+    }
+
+    #[test]
+    fn impossible_places_are_refused_with_the_way_out() {
+        let root = tempfile::tempdir().unwrap();
+        let file = root.path().join("file");
+        fs::write(&file, "").unwrap();
+        let error = StateDir::take(&file).unwrap_err().to_string();
+        assert!(error.ends_with("is not a directory"), "{error}");
+        let error = StateDir::take(&file.join("below")).unwrap_err().to_string();
+        assert!(error.contains("--state-dir"), "{error}");
+        let deep = root.path().join("x".repeat(120));
+        let mut held = StateDir::take(&deep).unwrap();
+        let error = held.listen().unwrap_err().to_string();
+        assert!(error.contains("107 is the most"), "{error}");
+    }
+
+    #[test]
+    fn host_names_become_node_names() {
+        assert_eq!(node_name("Big_Box.example.org\n"), "big-box");
+        assert_eq!(node_name("--\n"), "localhost");
+        assert_eq!(node_name(""), "localhost");
+    }
+
+    #[test]
+    fn only_plain_names_become_directories() {
+        assert!(is_plain("node-a.example"));
+        for name in ["", ".", "..", "a/b", "/", "lock", "control.sock", ".s"] {
+            assert!(!is_plain(name), "{name}");
+        }
+    }
+}

@@ -1,0 +1,87 @@
+//! Faults, written as one would inject them.
+
+use mirage_model::plan::{Fault, Plan};
+use mirage_model::quantity::show_duration;
+use mirage_sim::FaultState;
+use serde::Serialize;
+
+use super::device_name;
+
+/// A fault that has struck.
+#[derive(Debug, Clone, Serialize)]
+#[allow(missing_docs, reason = "the names say it")]
+pub struct FaultView {
+    pub id: u64,
+    pub device: String,
+    pub fault: String,
+    pub since_s: f64,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub heals_at_s: Option<f64>,
+    pub active: bool,
+    /// From the config rather than injected.
+    pub planned: bool,
+}
+
+impl FaultView {
+    /// The view of a fault.
+    pub fn new(fault: &FaultState, plan: &Plan) -> Self {
+        let FaultState {
+            id,
+            device,
+            fault,
+            since,
+            heals_at,
+            active,
+            planned,
+        } = fault;
+        Self {
+            id: *id,
+            device: device_name(*device, plan),
+            fault: fault_text(fault),
+            since_s: since.as_secs_f64(),
+            heals_at_s: heals_at.map(|time| time.as_secs_f64()),
+            active: *active,
+            planned: *planned,
+        }
+    }
+}
+
+/// A fault in one line.
+pub fn fault_text(fault: &Fault) -> String {
+    match fault {
+        Fault::Xid(number) => format!("xid={number}"),
+        Fault::Ecc {
+            uncorrected,
+            sram,
+            count,
+        } => {
+            let kind = if *uncorrected {
+                "uncorrected"
+            } else {
+                "corrected"
+            };
+            let place = if *sram { "sram" } else { "dram" };
+            format!("ecc={kind},{place},{count}")
+        }
+        Fault::Lost => "lost".into(),
+        Fault::Hang => "hang".into(),
+        Fault::LinkDown(links) => {
+            let down = (0..32).filter(|link| links & (1 << link) != 0);
+            let down: Vec<_> = down.map(|link: u32| link.to_string()).collect();
+            format!("link-down={}", down.join(","))
+        }
+        Fault::Cooling(factor) => format!("cooling={factor}"),
+        Fault::PowerBrake => "power-brake".into(),
+        Fault::SlowApi(delay) => format!("slow-api={}", show_duration(*delay)),
+        Fault::FailApi(code) => format!("fail-api={code}"),
+        Fault::RowRemap {
+            uncorrectable,
+            failed,
+        } => match (failed, uncorrectable) {
+            (true, _) => "row-remap=failed".into(),
+            (false, true) => "row-remap=uncorrectable".into(),
+            (false, false) => "row-remap=correctable".into(),
+        },
+        Fault::DevicePlugin(what) => format!("device-plugin={what}"),
+    }
+}
