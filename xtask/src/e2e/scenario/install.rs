@@ -1,0 +1,300 @@
+//! mirage as a cluster's user has it: an image in the container runtime and the plain manifests of `deploy/manifests`, which are what
+//! the chart renders. Everything then runs in pods, with no rights but those the manifests give.
+
+use std::fs;
+use std::path::Path;
+
+use anyhow::{Context, Result, bail, ensure};
+use serde_json::Value;
+
+use super::look::{BUSY, nvml, only_gpu};
+use super::{GPU, Stage};
+use crate::e2e::NODE;
+use crate::e2e::cluster::{Cluster, PROXY, Pod};
+use crate::e2e::http;
+use crate::e2e::mirage::Sample;
+use crate::e2e::process::until;
+use crate::image::{self, Layer};
+use crate::shell::root;
+
+const NAMESPACE: &str = "mirage";
+const POOL: &str = "run.ai/simulated-gpu-node-pool";
+/// Where the agent leaves files on a node, all of which go with it.
+const PLACES: &[&str] = &["/run/mirage", "/var/lib/nvidia-mock", "/var/run/cdi"];
+const PLUGINS: &str = "/var/lib/kubelet/device-plugins";
+
+/// Installed from the manifests, used, changed and taken back.
+pub(super) fn install(stage: &mut Stage) -> Result<()> {
+    let scratch = stage.scratch.join("install");
+    let name = format!("{}:{}", image::NAME, image::TAG);
+    let made = image::make(&stage.program, &scratch, &name, Layer::Plain)?;
+    stage.node.import(&made.archive)?;
+    let cluster = &stage.cluster;
+    let installed = manifest("mirage.yaml")?;
+    apply(stage, "install.yaml", &installed)?;
+    cluster.kubectl(&["label", "node", NODE, &format!("{POOL}=default")])?;
+    told(cluster, "daemonsets/mirage-node", rolled_out)?;
+    told(cluster, "deployments/mirage-controller", available)?;
+    cluster.allocatable(GPU, 8)?;
+    cluster.run(&Pod::with("tenant", GPU, 1))?;
+    let uuid = only_gpu(stage, "tenant", "main")?;
+    scraped(cluster, &uuid)?;
+    told(cluster, &format!("nodes/{NODE}"), labelled)?;
+    ensure_narrow(cluster)?;
+
+    // Another option for the agents, and a pool of nodes without a kubelet.
+    let (option, pool) = ("            - --listen=:9400\n", "    pools:\n");
+    ensure!(
+        installed.contains(option) && installed.contains(pool),
+        "deploy/manifests/mirage.yaml has changed; the scenario must follow"
+    );
+    let virtual_pool = format!("{pool}      cloud: {{ model: l4, gpus: 4, virtual-nodes: 2 }}\n");
+    let upgraded = installed
+        .replacen(option, &format!("{option}            - --condition\n"), 1)
+        .replacen(pool, &virtual_pool, 1);
+    apply(stage, "upgrade.yaml", &upgraded)?;
+    told(cluster, "daemonsets/mirage-node", rolled_out)?;
+    told(cluster, "nodes/cloud-1", ready)?;
+    told(cluster, "configmaps/topology-cloud-1", |_| true)?;
+    topology(cluster, "cloud-1")?;
+    cluster.allocatable(GPU, 8)?;
+    scraped(cluster, &uuid)?;
+    let after = nvml(stage, "tenant", "main")?.gpus;
+    ensure!(
+        after == [uuid.as_str()],
+        "the pod saw {uuid}, now {after:?}"
+    );
+    cluster.delete("tenant")?;
+
+    // Out of its pool, a node is a plain one again; back in it, a GPU node.
+    cluster.kubectl(&["label", "node", NODE, &format!("{POOL}-")])?;
+    told(cluster, &format!("nodes/{NODE}"), |node| {
+        mark(node).is_none()
+    })?;
+    cluster.kubectl(&["label", "node", NODE, &format!("{POOL}=default")])?;
+    told(cluster, "daemonsets/mirage-node", rolled_out)?;
+    told(cluster, &format!("nodes/{NODE}"), labelled)?;
+    cluster.allocatable(GPU, 8)?;
+
+    // As docs/guide/install.md has it: the job first, then everything.
+    let uninstall = apply(stage, "uninstall.yaml", &manifest("uninstall.yaml")?)?;
+    told(cluster, "jobs/mirage-uninstall", succeeded)?;
+    let everything = stage.scratch.join("upgrade.yaml").display().to_string();
+    // The job has deleted some of it already.
+    let mut delete = vec!["delete", "--ignore-not-found"];
+    delete.extend(["-f", &uninstall, "-f", &everything]);
+    cluster.kubectl(&delete)?;
+    nothing_left(cluster)?;
+    cluster.kubectl(&["label", "node", NODE, &format!("{POOL}-")])?;
+    Ok(())
+}
+
+fn manifest(name: &str) -> Result<String> {
+    let path = root().join("deploy/manifests").join(name);
+    fs::read_to_string(&path).with_context(|| format!("reading {}", path.display()))
+}
+
+/// Applies a manifest and returns where it was written.
+fn apply(stage: &Stage, name: &str, text: &str) -> Result<String> {
+    let path = stage.file(name, text)?;
+    stage.cluster.apply(Path::new(&path))?;
+    Ok(path)
+}
+
+/// The path of an object in the API server, from `kind/name`.
+fn path(object: &str) -> String {
+    let kind = object.split('/').next().unwrap_or_default();
+    match kind {
+        "nodes" => format!("/api/v1/{object}"),
+        "configmaps" => format!("/api/v1/namespaces/{NAMESPACE}/{object}"),
+        "jobs" => format!("/apis/batch/v1/namespaces/{NAMESPACE}/{object}"),
+        _ => format!("/apis/apps/v1/namespaces/{NAMESPACE}/{object}"),
+    }
+}
+
+/// Waits until an object is as wanted.
+fn told(cluster: &Cluster, object: &str, wanted: impl Fn(&Value) -> bool) -> Result<()> {
+    until(&format!("wanted state of {object}"), || {
+        let Some(found) = cluster.find(&path(object))? else {
+            return Ok(Err("it is not there".to_owned()));
+        };
+        Ok(if wanted(&found) {
+            Ok(())
+        } else {
+            Err(format!("{} {}", found["status"], troubles(cluster)?))
+        })
+    })
+}
+
+/// What keeps mirage's pods from running.
+fn troubles(cluster: &Cluster) -> Result<String> {
+    let pods = cluster.find(&format!("/api/v1/namespaces/{NAMESPACE}/pods"))?;
+    let pods = pods.unwrap_or_default();
+    let all = pods["items"].as_array().into_iter().flatten();
+    let statuses = all.map(|pod| pod["status"]["containerStatuses"].to_string());
+    Ok(statuses.collect::<Vec<_>>().join(" "))
+}
+
+fn rolled_out(set: &Value) -> bool {
+    let status = &set["status"];
+    status["observedGeneration"] == set["metadata"]["generation"]
+        && status["updatedNumberScheduled"] == 1
+        && status["numberReady"] == 1
+        && status["desiredNumberScheduled"] == 1
+}
+
+fn available(deployment: &Value) -> bool {
+    let status = &deployment["status"];
+    status["observedGeneration"] == deployment["metadata"]["generation"]
+        && status["updatedReplicas"] == 1
+        && status["availableReplicas"] == 1
+}
+
+fn ready(node: &Value) -> bool {
+    let all = node["status"]["conditions"]
+        .as_array()
+        .into_iter()
+        .flatten();
+    all.into_iter()
+        .any(|one| one["type"] == "Ready" && one["status"] == "True")
+}
+
+fn labelled(node: &Value) -> bool {
+    node["metadata"]["labels"]["nvidia.com/gpu.count"] == "8"
+}
+
+/// A label that GPUs leave on a node.
+fn mark(node: &Value) -> Option<&str> {
+    let labels = node["metadata"]["labels"].as_object();
+    let mut keys = labels.into_iter().flatten().map(|(key, _)| key.as_str());
+    keys.find(|key| key.starts_with("nvidia.com/"))
+}
+
+fn succeeded(job: &Value) -> bool {
+    job["status"]["succeeded"] == 1
+}
+
+/// A page of a service, asked for through the API server: it is answered by a pod that the service selects.
+fn page(service: &str, path: &str) -> Result<String> {
+    http::get(
+        PROXY,
+        &format!("/api/v1/namespaces/{NAMESPACE}/services/{service}/proxy{path}"),
+    )
+}
+
+/// Waits until the exporter's service shows the tenant busy on its GPU.
+fn scraped(cluster: &Cluster, uuid: &str) -> Result<()> {
+    until("busy GPU of the tenant behind the service", || {
+        let text = page("mirage-node:9400", "/metrics")?;
+        let lines = text.lines().filter(|line| line.starts_with(BUSY));
+        let mut of = lines
+            .filter_map(Sample::parse)
+            .filter(|sample| sample.label("UUID") == uuid && sample.label("pod") == "tenant");
+        Ok(match of.next() {
+            Some(sample) if sample.value >= 95.0 => Ok(()),
+            Some(sample) => Err(sample.to_string()),
+            None => Err(format!("not there; {}", troubles(cluster)?)),
+        })
+    })
+}
+
+/// Waits until the topology's service knows a node.
+fn topology(cluster: &Cluster, node: &str) -> Result<()> {
+    until(&format!("topology of {node} behind the service"), || {
+        let text = page("mirage-topology:80", &format!("/topology/nodes/{node}"));
+        Ok(match text {
+            Ok(text) if text.contains("\"Gpus\"") => Ok(()),
+            Ok(text) => Err(text),
+            Err(error) => Err(format!("{error:#}; {}", troubles(cluster)?)),
+        })
+    })
+}
+
+/// The agents' account may not do more than it needs, and not to a node that it is not on.
+fn ensure_narrow(cluster: &Cluster) -> Result<()> {
+    let account = format!("--as=system:serviceaccount:{NAMESPACE}:mirage-node");
+    for (verb, what) in [
+        ("delete", "nodes"),
+        ("create", "nodes"),
+        ("patch", "pods"),
+        ("get", "secrets"),
+        ("create", "pods"),
+    ] {
+        let asked = cluster.kubectl(&["auth", "can-i", verb, what, "-A", &account]);
+        ensure!(asked.is_err(), "the node agent may {verb} {what}");
+    }
+    // Whoever has the account but not a token of a pod on that node.
+    for words in [
+        ["label", "node", NODE, "stolen=true"],
+        ["label", "configmap", "topology", "stolen=true"],
+    ] {
+        let mut asked = words.to_vec();
+        asked.extend(["-n", NAMESPACE, &account]);
+        let Err(refused) = cluster.kubectl(&asked) else {
+            bail!("the node agent's account may {words:?}");
+        };
+        let refused = format!("{refused:#}");
+        ensure!(
+            refused.contains("may only write to the node it runs on"),
+            "{refused}"
+        );
+    }
+    Ok(())
+}
+
+/// Nothing of mirage is left, in the cluster or on the node.
+fn nothing_left(cluster: &Cluster) -> Result<()> {
+    let nodes = cluster.find("/api/v1/nodes")?.context("no list of nodes")?;
+    let nodes = nodes["items"].as_array().cloned().unwrap_or_default();
+    let [node] = nodes.as_slice() else {
+        bail!("{} nodes are left", nodes.len());
+    };
+    if let Some(key) = mark(node) {
+        bail!("the node still has the label {key}");
+    }
+    let conditions = node["status"]["conditions"].as_array();
+    let mut conditions = conditions.into_iter().flatten();
+    ensure!(
+        conditions.all(|condition| condition["type"] != "GPULost"),
+        "the node still has the condition GPULost"
+    );
+    until("end of the namespace", || {
+        let left = cluster.find(&format!("/api/v1/namespaces/{NAMESPACE}"))?;
+        Ok(left.map_or(Ok(()), |left| Err(left["status"].to_string())))
+    })?;
+    let named = cluster.kubectl(&[
+        "get",
+        "clusterroles,clusterrolebindings,validatingadmissionpolicies,roles,rolebindings,leases,configmaps",
+        "-A",
+        "-l",
+        "app.kubernetes.io/part-of=mirage",
+        "-o",
+        "name",
+    ])?;
+    ensure!(named.trim().is_empty(), "the cluster still has {named}");
+    until("end of the virtual nodes' leases", || {
+        let names = cluster.kubectl(&["get", "leases", "-n", "kube-node-lease", "-o", "name"])?;
+        Ok(if names.contains("cloud-") {
+            Err(names)
+        } else {
+            Ok(())
+        })
+    })?;
+    for place in PLACES {
+        let left = entries(place);
+        ensure!(left.is_empty(), "{place} still has {left:?}");
+    }
+    let sockets = entries(PLUGINS);
+    ensure!(
+        sockets.iter().all(|name| name.starts_with("kubelet")),
+        "{PLUGINS} still has {sockets:?}"
+    );
+    Ok(())
+}
+
+fn entries(directory: &str) -> Vec<String> {
+    let found = fs::read_dir(directory).into_iter().flatten().flatten();
+    found
+        .map(|entry| entry.file_name().to_string_lossy().into_owned())
+        .collect()
+}
