@@ -224,12 +224,14 @@ mod tests {
     #[test]
     fn a_lease_that_stands_is_renewed_in_its_time() {
         let start = Instant::now();
-        let mut due = Due::default();
-        due.standing = HashMap::from([
-            (key("old"), start),
-            (key("fresh"), start + RENEW),
-            (key("later"), start + RENEW),
-        ]);
+        let mut due = Due {
+            standing: HashMap::from([
+                (key("old"), start),
+                (key("fresh"), start + RENEW),
+                (key("later"), start + RENEW),
+            ]),
+            ..Due::default()
+        };
         let alive = || vec![key("old"), key("fresh"), key("new")];
         let round = due.take(alive(), start);
         assert_eq!(names(&round), [("new", true), ("old", false)]);
