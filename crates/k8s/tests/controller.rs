@@ -12,7 +12,7 @@ use std::time::Duration;
 
 use mirage_k8s::cluster::{Access, Client, connect};
 use mirage_k8s::controller::Settings;
-use mirage_k8s::controller::run::{Shared, Tell, remove, run};
+use mirage_k8s::controller::run::{Shared, Tell, remove, resign, run};
 use mirage_k8s::topology::{KEY, read_node};
 use serde_json::{Value, json};
 use tempfile::TempDir;
@@ -429,4 +429,41 @@ async fn everything_can_be_taken_back() {
     assert!(holders(&store, "gpu-0").is_none());
     assert!(store.get(DOCUMENT).is_some());
     assert!(store.get(LEASE).is_none());
+}
+
+#[tokio::test]
+async fn whoever_ends_gives_the_lease_back() {
+    let cluster = Cluster::start(TWO).await;
+    cluster.ready("gpu-0").await;
+    let directory = tempfile::tempdir().unwrap();
+    let client = client(&cluster.store, &directory).await;
+    let (store, shared) = (cluster.store.clone(), cluster.shared.clone());
+    cluster.end().await;
+    let holder = |store: &Store| store.get(LEASE).unwrap()["spec"]["holderIdentity"].clone();
+    assert_eq!(holder(&store), "one");
+    resign(&client, &shared).await.unwrap();
+    assert_eq!(holder(&store), Value::Null);
+    // It is the next one's now, and not to be given back twice.
+    let next = Cluster::join(&store, "two").await;
+    next.until("next holder", |store| {
+        (holder(store) == "two").then_some(())
+    })
+    .await;
+    resign(&client, &shared).await.unwrap();
+    assert_eq!(holder(&store), "two");
+    next.end().await;
+}
+
+#[tokio::test]
+async fn whoever_stands_by_knows_it() {
+    let first = Cluster::start(TWO).await;
+    first.ready("gpu-0").await;
+    let second = Cluster::join(&first.store, "two").await;
+    let told = |cluster: &Cluster| cluster.shared.stands_by();
+    second
+        .until("sight of the other", |_| told(&second).then_some(()))
+        .await;
+    assert!(!told(&first));
+    second.end().await;
+    first.end().await;
 }

@@ -16,9 +16,9 @@ use std::time::Duration;
 
 use anyhow::{Context as _, Result};
 use clap::ValueEnum;
-use mirage_k8s::cluster::{Access, connect, workloads};
+use mirage_k8s::cluster::{Access, Client, connect, workloads};
 use mirage_k8s::controller::Settings;
-use mirage_k8s::controller::run::{Shared, Tell, remove, run as act};
+use mirage_k8s::controller::run::{Shared, Tell, remove, resign, run as act};
 use mirage_k8s::inference::Prometheus;
 use mirage_k8s::migconfig::Ids;
 use mirage_k8s::topology::Style;
@@ -31,6 +31,9 @@ use crate::statedir;
 
 /// Shortest and longest time between two attempts to find a server.
 const PAUSES: (Duration, Duration) = (Duration::from_secs(1), Duration::from_secs(30));
+
+/// How long the server may take to hear that this controller ends.
+const GOODBYE: Duration = Duration::from_secs(2);
 
 /// Arguments of `mirage controller`.
 #[derive(Debug, Clone, clap::Args)]
@@ -194,9 +197,7 @@ async fn companions(
     prometheus: Option<Prometheus>,
     listener: std::net::TcpListener,
 ) {
-    let mut ending = inside.ending.clone();
     tokio::select! {
-        _ = ending.wait_for(|ending| *ending) => {}
         () = cluster(inside.clone(), shared.clone(), access) => {}
         () = simulate::follow(inside.clone(), shared.clone()) => {}
         () = requests(inside.clone(), shared.clone(), prometheus) => {}
@@ -204,11 +205,28 @@ async fn companions(
     }
 }
 
-/// Finds the API server and acts on it, for ever.
+/// Finds the API server and acts on it until it is time to end.
 async fn cluster(inside: Inside, shared: Arc<Shared>, access: Access) {
+    let mut ending = inside.ending.clone();
+    let client = tokio::select! {
+        _ = ending.wait_for(|ending| *ending) => return,
+        client = find(&inside, &access) => client,
+    };
+    tokio::select! {
+        _ = ending.wait_for(|ending| *ending) => {}
+        () = act(client.clone(), shared.clone(), teller(inside.health.clone())) => {}
+    }
+    match tokio::time::timeout(GOODBYE, resign(&client, &shared)).await {
+        Ok(Ok(())) => {}
+        Ok(Err(why)) => say(&why),
+        Err(_) => say("giving the lease back: the server does not answer"),
+    }
+}
+
+async fn find(inside: &Inside, access: &Access) -> Client {
     let mut pause = PAUSES.0;
     let client = loop {
-        match connect(&access).await {
+        match connect(access).await {
             Ok(client) => break client,
             Err(error) => inside.health.trouble("api-server", error),
         }
@@ -216,7 +234,7 @@ async fn cluster(inside: Inside, shared: Arc<Shared>, access: Access) {
         pause = (pause * 2).min(PAUSES.1);
     };
     inside.health.good("api-server");
-    act(client, shared, teller(inside.health.clone())).await;
+    client
 }
 
 /// Follows how many requests inference pods serve, for ever; nothing without a Prometheus.

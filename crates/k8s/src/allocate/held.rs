@@ -1,6 +1,7 @@
 //! What a pod holds, as it stands on the pod itself: a word that lasts as long as the pod does, whatever becomes of its node's
 //! document.
 
+use mirage_model::config::limits::MAX_GPUS_PER_NODE;
 use serde_json::{Map, Value, json};
 
 use super::{Ledger, Place};
@@ -50,10 +51,9 @@ fn place(word: &str) -> Option<Place> {
         Some((gpu, start)) => (gpu, Some(start.parse().ok()?)),
         None => (word, None),
     };
-    Some(Place {
-        gpu: gpu.parse().ok()?,
-        start,
-    })
+    // Whoever may write to a pod may write this.
+    let gpu: u32 = gpu.parse().ok()?;
+    ((gpu as usize) < MAX_GPUS_PER_NODE).then_some(Place { gpu, start })
 }
 
 #[cfg(test)]
@@ -90,6 +90,7 @@ mod tests {
             "[]",
             r#"{"pod":"a"}"#,
             r#"{"pod":"a","devices":{"c":["x","-1","1/","/2",7]}}"#,
+            r#"{"pod":"a","devices":{"c":["4000000000","128/0"]}}"#,
         ] {
             assert!(held(bad, "a").is_empty(), "{bad}");
         }

@@ -246,6 +246,41 @@ pub fn running(bound: &Bound, annotations: &Labels, now: Timestamp) -> Value {
     json!({ "metadata": { "annotations": annotations }, "status": status })
 }
 
+/// A pod whose containers have done their work.
+pub fn succeeded(bound: &Bound, now: Timestamp) -> Value {
+    let now = now.to_string();
+    let began = bound
+        .started
+        .and_then(|second| Timestamp::from_second(second).ok());
+    let began = began.map_or_else(|| now.clone(), |began| began.to_string());
+    let ended = bound
+        .images
+        .iter()
+        .filter(|(_, role, _)| *role != Role::Init);
+    let (mut before, mut main) = (Vec::new(), Vec::new());
+    for (name, role, image) in ended {
+        let status = json!({
+            "name": name, "image": image, "imageID": "", "ready": false, "started": false, "restartCount": 0,
+            "containerID": format!("mirage://{}/{name}", bound.pod.uid),
+            "state": { "terminated": { "exitCode": 0, "reason": "Completed", "startedAt": began, "finishedAt": now } },
+        });
+        match role {
+            Role::Sidecar => before.push(status),
+            _ => main.push(status),
+        }
+    }
+    let conditions: Vec<Value> = ["Ready", "ContainersReady"]
+        .into_iter()
+        .map(|kind| json!({ "type": kind, "status": "False", "reason": "PodCompleted", "lastTransitionTime": now }))
+        .collect();
+    let mut status =
+        json!({ "phase": "Succeeded", "conditions": conditions, "containerStatuses": main });
+    if !before.is_empty() {
+        status["initContainerStatuses"] = before.into();
+    }
+    json!({ "status": status })
+}
+
 /// A pod that its node cannot take, as a kubelet says it.
 pub fn refused(resource: &str) -> Value {
     json!({ "status": {

@@ -87,6 +87,14 @@ impl Candidate {
         self.renewed = None;
     }
 
+    /// Whether another was seen to hold it.
+    pub fn is_behind(&self) -> bool {
+        let other = |(standing, _): &(Standing, Instant)| {
+            !standing.holder.is_empty() && standing.holder != self.name
+        };
+        self.renewed.is_none() && self.seen.as_ref().is_some_and(other)
+    }
+
     /// Until when this one acts, unless it renews the lease before; `None` if it does not.
     pub fn until(&self) -> Option<Instant> {
         self.renewed.map(|at| at + TRUST)
@@ -114,7 +122,7 @@ mod tests {
         let start = Instant::now();
         let mut me = Candidate::new("me");
         assert_eq!(me.step(None, start), Step::Create);
-        assert!(!me.leads(start));
+        assert!(!me.leads(start) && !me.is_behind());
         me.renewed(start);
         assert!(me.leads(start));
         assert_eq!(me.step(standing("me", 1), start + RENEW), Step::Renew);
@@ -127,6 +135,7 @@ mod tests {
         let start = Instant::now();
         let mut me = Candidate::new("me");
         assert_eq!(me.step(standing("other", 1), start), Step::Wait);
+        assert!(me.is_behind());
         assert_eq!(me.step(standing("other", 2), start + DURATION), Step::Wait);
         let late = start + DURATION * 2;
         assert_eq!(

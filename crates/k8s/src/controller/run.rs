@@ -7,9 +7,11 @@ mod lead;
 mod perform;
 mod remove;
 
+pub use lead::resign;
 pub use remove::remove;
 
 use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
@@ -48,6 +50,8 @@ pub struct Shared {
     leads: watch::Sender<bool>,
     /// Until when this controller may act.
     until: Mutex<Option<Instant>>,
+    /// Another controller is known to act.
+    stands_by: AtomicBool,
     /// Requests that write, by what they write.
     writes: Mutex<BTreeMap<&'static str, u64>>,
 }
@@ -78,6 +82,7 @@ impl Shared {
             changes: watch::Sender::new(0),
             leads: watch::Sender::new(false),
             until: Mutex::default(),
+            stands_by: AtomicBool::new(false),
             writes: Mutex::default(),
         })
     }
@@ -119,6 +124,17 @@ impl Shared {
     fn acts(&self) -> bool {
         let until = *self.until.lock().unwrap_or_else(PoisonError::into_inner);
         until.is_some_and(|until| Instant::now() < until)
+    }
+
+    /// Whether another controller is known to act. One that merely cannot reach the server does not know that.
+    pub fn stands_by(&self) -> bool {
+        self.stands_by.load(Ordering::Relaxed)
+    }
+
+    fn stand_by(&self, another_acts: bool) {
+        if self.stands_by.swap(another_acts, Ordering::Relaxed) != another_acts {
+            self.changes.send_modify(|number| *number += 1);
+        }
     }
 
     /// Requests so far that write, by what they write; signs of life are `leases`.
@@ -305,16 +321,17 @@ async fn handle_node(client: &Client, shared: &Shared, node: String) -> Result<(
         }
         mind.controller.wrote(&write);
     }
+    let clock = Timestamp::now();
     shared.change(|mind, now| {
         mind.nodes
             .done(node.clone(), outcome.is_ok() && is_whole, now);
         for bound in mind.controller.seen.pods_of(&node) {
             let key = (bound.pod.namespace.clone(), bound.pod.name.clone());
-            if mind
-                .controller
-                .phase(&key.0, &key.1, Timestamp::UNIX_EPOCH)
-                .is_some()
-            {
+            let end = mind.controller.end(&bound).filter(|end| *end > clock);
+            if let Some(end) = end {
+                let left = Duration::try_from(end.duration_since(clock));
+                mind.pods.at(key, now + left.unwrap_or_default());
+            } else if mind.controller.phase(&key.0, &key.1, clock).is_some() {
                 mind.pods.push(key, now);
             }
         }

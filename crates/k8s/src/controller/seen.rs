@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use k8s_openapi::api::core::v1 as core;
 use k8s_openapi::apimachinery::pkg::api::resource::Quantity;
+use k8s_openapi::jiff::Timestamp;
 use serde_json::Value;
 
 use crate::activity::GROUP;
@@ -126,6 +127,12 @@ pub struct Bound {
     pub images: Vec<(String, Role, String)>,
     /// It succeeded or failed.
     pub ended: bool,
+    /// When it began to run, in seconds since 1970.
+    pub started: Option<i64>,
+    /// Its containers are not started again when they have ended.
+    pub may_end: bool,
+    /// A DaemonSet put it there, as on every node: it goes with the node, and does not keep it.
+    pub is_daemon: bool,
 }
 
 impl Bound {
@@ -175,7 +182,11 @@ impl Bound {
             });
         }
         let phase = status.phase.unwrap_or_default();
+        let owners = meta.owner_references.unwrap_or_default();
         Some(Bound {
+            started: status.start_time.map(|time| time.0.as_second()),
+            may_end: spec.restart_policy.is_some_and(|policy| policy != "Always"),
+            is_daemon: owners.iter().any(|owner| owner.kind == "DaemonSet"),
             node,
             since: meta.creation_timestamp.map_or(0, |time| time.0.as_second()),
             images,
@@ -206,6 +217,9 @@ impl Bound {
         if let Some(phase) = body["status"]["phase"].as_str() {
             phase.clone_into(&mut after.pod.phase);
             after.ended = matches!(phase, "Succeeded" | "Failed");
+            let start = body["status"]["startTime"].as_str();
+            let start = start.and_then(|text| text.parse::<Timestamp>().ok());
+            after.started = start.map(Timestamp::as_second).or(after.started);
             for container in &mut after.pod.containers {
                 container.is_running = phase == "Running" && container.role != Role::Init;
             }
@@ -221,6 +235,8 @@ pub struct Seen {
     pub nodes: BTreeMap<String, Node>,
     /// Pods by namespace and name.
     pods: BTreeMap<(String, String), Arc<Bound>>,
+    /// UIDs of pods that were told to go for good: they stay only as long as a finalizer of somebody else's keeps them.
+    released: BTreeSet<String>,
     /// Priority classes of groups of pods, by namespace and name.
     pub groups: BTreeMap<(String, String), String>,
     /// Keys of pods by node.
@@ -238,11 +254,14 @@ impl Seen {
         let node = bound.node.clone();
         let mut nodes = vec![node.clone()];
         let before = self.pods.insert(key.clone(), Arc::new(bound));
-        if let Some(before) = before
-            && before.node != node
-        {
-            self.forget(&before.node, &key);
-            nodes.push(before.node.clone());
+        if let Some(before) = before {
+            if self.pods.get(&key).map(|now| &now.pod.uid) != Some(&before.pod.uid) {
+                self.released.remove(&before.pod.uid);
+            }
+            if before.node != node {
+                self.forget(&before.node, &key);
+                nodes.push(before.node.clone());
+            }
         }
         self.by_node.entry(node).or_default().insert(key);
         nodes
@@ -256,6 +275,7 @@ impl Seen {
             return None;
         }
         let bound = self.pods.remove(&key)?;
+        self.released.remove(&bound.pod.uid);
         self.forget(&bound.node, &key);
         Some(bound.node.clone())
     }
@@ -281,6 +301,21 @@ impl Seen {
             .iter()
             .filter_map(|(namespace, name)| self.drop_pod(namespace, name, None));
         nodes.collect()
+    }
+
+    /// Notes that a pod was told to go for good.
+    pub fn release(&mut self, namespace: &str, name: &str, uid: &str) {
+        if self
+            .pod(namespace, name)
+            .is_some_and(|bound| bound.pod.uid == uid)
+        {
+            self.released.insert(uid.to_owned());
+        }
+    }
+
+    /// Whether a pod was told to go for good.
+    pub fn is_released(&self, uid: &str) -> bool {
+        self.released.contains(uid)
     }
 
     /// Notes a document; whether it says something else than before.

@@ -203,6 +203,11 @@ impl Controller {
                     self.seen.put_pod(now);
                 }
             }
+            Write::NoPod {
+                namespace,
+                name,
+                uid,
+            } => self.seen.release(namespace, name, uid),
             _ => {}
         }
     }
@@ -222,15 +227,16 @@ impl Controller {
         node.is_ours() || node.is_kwok() && self.settings.keeps_kwok
     }
 
-    /// Nodes that mirage keeps alive, with their UIDs.
+    /// Nodes that mirage keeps alive, with their UIDs. Those it made are, even while nothing can be made of them: a document that
+    /// cannot be read after a restart must not cost every pod its node.
     pub fn alive(&self) -> Vec<(String, String)> {
-        let kept = self.kept.keys();
-        let alive = kept.filter_map(|name| {
-            let node = self.seen.nodes.get(name)?;
-            self.is_alive(node)
-                .then(|| (name.clone(), node.uid.clone()))
+        let nodes = self.seen.nodes.iter();
+        let alive = nodes.filter(|(name, node)| {
+            node.is_ours() || self.is_alive(node) && self.kept.contains_key(*name)
         });
-        alive.collect()
+        alive
+            .map(|(name, node)| (name.clone(), node.uid.clone()))
+            .collect()
     }
 
     /// A node that mirage makes, before it is there. Whoever changes its taints later has the last word.
@@ -253,7 +259,8 @@ impl Controller {
 
     /// Whether nothing on a node keeps it there.
     fn is_empty(&self, name: &str) -> bool {
-        self.seen.pods_of(name).iter().all(|bound| bound.ended)
+        let pods = self.seen.pods_of(name);
+        pods.iter().all(|bound| bound.ended || bound.is_daemon)
     }
 
     fn leave(&mut self, name: &str) -> Vec<Write> {

@@ -4,6 +4,7 @@
 mod hot;
 mod lives;
 mod mig;
+mod pods;
 
 use std::collections::BTreeMap;
 
@@ -25,6 +26,10 @@ struct Stage {
     version: u64,
     /// Writes so far.
     writes: usize,
+    /// Pods that somebody's finalizer keeps.
+    kept_back: Vec<String>,
+    /// What the clock shows.
+    now: Timestamp,
 }
 
 impl Stage {
@@ -35,6 +40,8 @@ impl Stage {
             controller,
             version: 1,
             writes: 0,
+            kept_back: Vec::new(),
+            now: Timestamp::UNIX_EPOCH,
         }
     }
 
@@ -53,10 +60,7 @@ impl Stage {
                 }
             }
             for (namespace, name) in self.pods() {
-                if let Some(write) = self
-                    .controller
-                    .phase(&namespace, &name, Timestamp::UNIX_EPOCH)
-                {
+                if let Some(write) = self.controller.phase(&namespace, &name, self.now) {
                     self.controller.wrote(&write);
                     writes.push(write);
                 }
@@ -156,7 +160,9 @@ impl Stage {
                 name,
                 uid,
             } => {
-                seen.drop_pod(&namespace, &name, Some(&uid)).unwrap();
+                if !self.kept_back.contains(&name) {
+                    seen.drop_pod(&namespace, &name, Some(&uid)).unwrap();
+                }
             }
         }
     }
@@ -185,7 +191,12 @@ impl Stage {
             "status": { "phase": "Pending" },
         });
         for (key, value) in meta.as_object().unwrap() {
-            object["metadata"][key] = value.clone();
+            let part = if key == "restartPolicy" {
+                "spec"
+            } else {
+                "metadata"
+            };
+            object[part][key] = value.clone();
         }
         let pod: core::Pod = serde_json::from_value(object).unwrap();
         self.controller.seen.put_pod(Bound::read(pod).unwrap());

@@ -29,7 +29,12 @@ pub(super) async fn follow(inside: Inside, shared: Arc<Shared>) {
         let before = std::mem::take(&mut last);
         // A large fleet takes time, which whoever talks to the server must not wait for.
         let thought = tokio::task::spawn_blocking(move || {
-            let fleet = looked.look(Laid::of);
+            // Of two controllers, one simulates: the same GPUs must not show twice, and differently.
+            let fleet = if looked.stands_by() {
+                Laid::default()
+            } else {
+                looked.look(Laid::of)
+            };
             let changed = changed(&before, &fleet);
             (fleet, changed)
         });

@@ -223,6 +223,8 @@ fn ensure_narrow(cluster: &Cluster) -> Result<()> {
         let asked = cluster.kubectl(&["auth", "can-i", verb, what, "-A", &account]);
         ensure!(asked.is_err(), "the node agent may {verb} {what}");
     }
+    // That a question is refused does not mean that the account is; so one that is granted.
+    cluster.kubectl(&["auth", "can-i", "list", "pods", "-A", &account])?;
     // Whoever has the account but not a token of a pod on that node.
     for words in [
         ["label", "node", NODE, "stolen=true"],

@@ -1,6 +1,8 @@
 //! Controllers in hard times: the API server crashes or falls silent, and of two controllers the acting one freezes and comes back. Whatever
 //! happened meanwhile, each GPU ends up with the pod that has it.
 
+use std::time::{Duration, Instant};
+
 use anyhow::{Result, ensure};
 use serde_json::json;
 
@@ -15,6 +17,8 @@ use crate::e2e::process::until;
 /// Nodes without a kubelet.
 const DOCUMENT: &str = "pools:\n  gpu: { model: t4, gpus: 4, virtual-nodes: 2 }\n";
 const NODE: &str = "gpu-0";
+/// How long nothing is written by a controller that has nothing to write.
+const CALM: Duration = Duration::from_secs(2);
 
 /// A pod on a node without a kubelet.
 fn bind(cluster: &Cluster, name: &str, gpus: u32) -> Result<()> {
@@ -95,7 +99,24 @@ pub(super) fn two_controllers(stage: &mut Stage) -> Result<()> {
         "the second controller writes while the first acts"
     );
 
-    let before = first.deeds()?;
+    // What it has still to say about its nodes, it may say first.
+    let mut last = None;
+    let before = until("a controller with nothing to write", || {
+        let now = first.deeds()?;
+        let is_calm = last
+            .replace((now, Instant::now()))
+            .is_some_and(|(before, since)| {
+                if before == now {
+                    last = Some((now, since));
+                }
+                before == now && since.elapsed() > CALM
+            });
+        Ok(if is_calm {
+            Ok(now)
+        } else {
+            Err(format!("{now} writes"))
+        })
+    })?;
     first.freeze()?;
     bind(cluster, "b", 1)?;
     leads(cluster, SECOND.identity)?;

@@ -30,6 +30,7 @@ pub(super) async fn compete(client: Client, shared: Arc<Shared>, tell: Tell) {
             Err(why) => tell(PART, Err(why)),
         }
         shared.reign(candidate.until());
+        shared.stand_by(candidate.is_behind());
         tokio::time::sleep(RENEW.min(DURATION / 3)).await;
         // Whoever cannot renew must stop in time.
         shared.reign(candidate.until());
@@ -91,6 +92,33 @@ async fn once(
         Ok(outcome) => outcome,
         Err(_) => Err("leading: the server does not answer in time".into()),
     }
+}
+
+/// Gives the lease back, so that the next need not wait until it has run out. This controller acts no more.
+pub async fn resign(client: &Client, shared: &Shared) -> Result<(), String> {
+    let acted = shared.acts();
+    shared.reign(None);
+    if !acted {
+        return Ok(());
+    }
+    let (namespace, me) = shared.look(|controller| {
+        let settings = &controller.settings;
+        (settings.namespace.clone(), settings.identity.clone())
+    });
+    let api: Api<Lease> = Api::namespaced(client.clone(), &namespace);
+    let trouble = |error: kube::Error| format!("giving the lease back: {}", chain(&error));
+    let Some(mut lease) = api.get_opt(MANAGER).await.map_err(trouble)? else {
+        return Ok(());
+    };
+    let mut spec = lease.spec.take().unwrap_or_default();
+    if spec.holder_identity.take().as_deref() != Some(&*me) {
+        return Ok(());
+    }
+    lease.spec = Some(spec);
+    lease.metadata.managed_fields = None;
+    // With the version that was read: whoever has taken it since keeps it.
+    let given = api.replace(MANAGER, &PostParams::default(), &lease).await;
+    given.map(drop).map_err(trouble)
 }
 
 fn spec(me: &str, before: Option<&LeaseSpec>, is_new: bool) -> LeaseSpec {

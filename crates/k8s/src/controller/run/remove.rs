@@ -9,6 +9,32 @@ use serde_json::json;
 use crate::controller::{MANAGER, VIRTUAL};
 use crate::error::chain;
 
+/// Nodes asked for at a time. Of a fleet of thousands, nothing but names is kept.
+const PAGE: u32 = 250;
+
+/// How much of a node a controller wrote.
+#[derive(PartialEq, Eq)]
+enum Wrote {
+    All,
+    Some,
+}
+
+impl Wrote {
+    /// What was written of a node, by name; nothing if nothing was.
+    fn on(node: Node) -> Option<(String, Wrote)> {
+        let made = node.annotations().get(VIRTUAL);
+        let mut managers = node.managed_fields().iter();
+        let wrote = if made.is_some_and(|value| value == "true") {
+            Wrote::All
+        } else if managers.any(|entry| entry.manager.as_deref() == Some(MANAGER)) {
+            Wrote::Some
+        } else {
+            return None;
+        };
+        Some((node.name_any(), wrote))
+    }
+}
+
 /// Takes back whatever the controller wrote: nodes that it made, labels and resources on nodes of others, documents, its lease.
 /// The document that says what there is to be is its author's, and stays. Says what was done.
 pub async fn remove(client: &Client, namespace: &str) -> Result<String, String> {
@@ -17,27 +43,28 @@ pub async fn remove(client: &Client, namespace: &str) -> Result<String, String> 
     gone(lease.delete(MANAGER, &DeleteParams::default()).await)
         .map_err(|error| trouble("deleting the lease", error))?;
     let nodes: Api<Node> = Api::all(client.clone());
-    let listed = nodes
-        .list(&ListParams::default())
-        .await
-        .map_err(|error| trouble("listing nodes", error))?;
     let (mut deleted, mut cleaned) = (0, 0);
     let apply = PatchParams::apply(MANAGER).force();
-    for node in listed {
-        let name = node.name_any();
-        if node
-            .annotations()
-            .get(VIRTUAL)
-            .is_some_and(|value| value == "true")
-        {
+    let mut page = ListParams::default().limit(PAGE);
+    let mut listed = Vec::new();
+    // Names first: a list goes on only as long as the server remembers where it was.
+    loop {
+        let list = nodes
+            .list(&page)
+            .await
+            .map_err(|error| trouble("listing nodes", error))?;
+        listed.extend(list.items.into_iter().filter_map(Wrote::on));
+        match list.metadata.continue_ {
+            Some(token) if !token.is_empty() => page = page.continue_token(&token),
+            _ => break,
+        }
+    }
+    for (name, wrote) in listed {
+        if wrote == Wrote::All {
             let done = nodes.delete(&name, &DeleteParams::default()).await;
             gone(done).map_err(|error| trouble(&format!("deleting node {name}"), error))?;
             deleted += 1;
-        } else if node
-            .managed_fields()
-            .iter()
-            .any(|entry| entry.manager.as_deref() == Some(MANAGER))
-        {
+        } else {
             // Saying nothing about it any more takes away what was said.
             let nothing =
                 json!({ "apiVersion": "v1", "kind": "Node", "metadata": { "name": name } });
