@@ -23,7 +23,7 @@ const RENDERED: &[(&str, &str, &[&str])] = &[
         "gpu-operator",
         &[
             "--no-hooks",
-            "--set=namespace.create=true,compat=fake-gpu-operator,runtimeClass.enabled=true",
+            "--set=namespace.create=true,compat=fake-gpu-operator",
         ],
     ),
     (
@@ -31,7 +31,7 @@ const RENDERED: &[(&str, &str, &[&str])] = &[
         "gpu-operator",
         &[
             "--no-hooks",
-            "--set=namespace.create=true,compat=gpu-operator,runtimeClass.enabled=true",
+            "--set=namespace.create=true,compat=gpu-operator",
         ],
     ),
     ("uninstall.yaml", "mirage", UNINSTALL),

@@ -10,7 +10,7 @@ use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 use std::time::SystemTime;
 
-use mirage_model::plan::{Owner, Range};
+use mirage_model::plan::Owner;
 use mirage_state::Image;
 use mirage_state::layout::{flags, text};
 
@@ -18,7 +18,6 @@ use crate::activity::{self, Activity};
 use crate::claims::{Claims, IdType, overlay};
 use crate::cluster::pod::{Pod, Role};
 use crate::cluster::tell::Complaint;
-use crate::inference::Rates;
 use crate::migconfig;
 use crate::podresources::Filter;
 
@@ -245,27 +244,6 @@ fn of_pod(pod: &Arc<Pod>, given: &Given, filter: &Filter, usage: &mut Usage) {
             devices,
             activity,
         });
-    }
-}
-
-/// Makes containers that serve requests as busy as those keep them; their memory stays as it is.
-pub fn at_rates(usage: &mut Usage, pods: &[Arc<Pod>], rates: &Rates) {
-    let pods = by_name(pods);
-    for busy in &mut usage.busy {
-        let owner = &busy.owner;
-        let Some(pod) = pods.get(&(owner.namespace.as_str(), owner.pod.as_str())) else {
-            continue;
-        };
-        if activity::of(pod, &owner.container, None).2
-            && let Some(percent) = rates.percent(&owner.namespace, &owner.pod)
-        {
-            for step in &mut busy.activity.steps {
-                step.utilization = Range {
-                    low: percent,
-                    high: percent,
-                };
-            }
-        }
     }
 }
 

@@ -110,9 +110,14 @@ pub fn new_node(name: &str, spec: Value) -> Value {
     })
 }
 
+/// Nothing about a node: whatever was said before is taken away.
+pub fn nothing(name: &str) -> Value {
+    json!({ "apiVersion": "v1", "kind": "Node", "metadata": { "name": name } })
+}
+
 /// A node that is to go when its pods have; or one that may stay.
 pub fn cordon(name: &str, is_leaving: bool) -> Value {
-    let mut body = json!({ "apiVersion": "v1", "kind": "Node", "metadata": { "name": name } });
+    let mut body = nothing(name);
     if is_leaving {
         body["metadata"]["annotations"] = json!({ LEAVING: "true" });
         body["spec"] = json!({ "unschedulable": true });

@@ -134,7 +134,14 @@ impl Controller {
             },
             None => {
                 self.kept.remove(name);
-                return self.no_document(name);
+                let mut writes = self.no_document(name);
+                if !writes.is_empty() {
+                    // First what was said on the node: as long as its document stands, that is known to be left.
+                    let body = body::nothing(name);
+                    let node = name.to_owned();
+                    writes.insert(0, Write::Node { node, body });
+                }
+                return writes;
             }
         };
         let is_leaving = is_ours && !wanted.makes(name);

@@ -128,6 +128,13 @@ impl Stage {
             }
             Write::Node { node, body } => {
                 let entry = seen.nodes.get_mut(&node).unwrap();
+                if body.get("status").is_none() {
+                    entry.labels.retain(|key, _| key == POOL);
+                    entry.capacity.clear();
+                    entry.allocatable.clear();
+                    entry.version = version;
+                    return;
+                }
                 entry.labels.extend(strings(&body["metadata"]["labels"]));
                 entry
                     .annotations
@@ -467,6 +474,8 @@ fn kubelets_nodes_are_left_alone_and_kwoks_get_their_gpus() {
         .clear();
     stage.settle();
     assert!(stage.controller.seen.documents.is_empty());
+    let node = &stage.controller.seen.nodes["kwok"];
+    assert!(node.capacity.is_empty() && node.labels.is_empty());
 }
 
 #[test]

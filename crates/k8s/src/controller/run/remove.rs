@@ -4,8 +4,8 @@ use k8s_openapi::api::coordination::v1::Lease;
 use k8s_openapi::api::core::v1::{ConfigMap, Node};
 use kube::api::{DeleteParams, ListParams, Patch, PatchParams};
 use kube::{Api, Client, ResourceExt};
-use serde_json::json;
 
+use crate::controller::body::nothing;
 use crate::controller::{MANAGER, VIRTUAL};
 use crate::error::chain;
 
@@ -66,8 +66,7 @@ pub async fn remove(client: &Client, namespace: &str) -> Result<String, String> 
             deleted += 1;
         } else {
             // Saying nothing about it any more takes away what was said.
-            let nothing =
-                json!({ "apiVersion": "v1", "kind": "Node", "metadata": { "name": name } });
+            let nothing = nothing(&name);
             let what = format!("cleaning node {name}");
             let done = nodes.patch(&name, &apply, &Patch::Apply(&nothing)).await;
             gone(done).map_err(|error| trouble(&what, error))?;
