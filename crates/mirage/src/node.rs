@@ -126,6 +126,9 @@ pub fn run(args: Args) -> Result<()> {
         let directory = args.kubelet_dir.join("pod-resources");
         directory.join("kubelet.sock")
     });
+    // Whatever our own plugin offers is a GPU.
+    let names = &mut machine.pods.nvidia_resource_names;
+    names.extend(args.plugin.names());
     args.hook.prepare(&args.kubelet_dir);
     let list = args.hook.pod_list(&args.kubelet_dir);
     machine.pods.pod_list = machine.pods.pod_list.or(list);

@@ -24,9 +24,17 @@ struct Kubelet(Arc<Mutex<Vec<wire::PodResources>>>);
 impl Kubelet {
     /// Gives devices to containers: pod, container, ids.
     fn give(&self, list: &[(&str, &str, &[&str])]) {
-        let pods = list.iter().map(|(pod, container, ids)| {
+        let list = list
+            .iter()
+            .map(|&(pod, container, ids)| (pod, container, "nvidia.com/gpu", ids));
+        self.give_of(&list.collect::<Vec<_>>());
+    }
+
+    /// Gives devices of any resource: pod, container, resource, ids.
+    fn give_of(&self, list: &[(&str, &str, &str, &[&str])]) {
+        let pods = list.iter().map(|(pod, container, resource, ids)| {
             let devices = ids.iter().map(|&id| wire::ContainerDevices {
-                resource_name: "nvidia.com/gpu".into(),
+                resource_name: (*resource).into(),
                 device_ids: vec![id.to_owned()],
                 topology: None,
             });
@@ -235,6 +243,34 @@ fn gpus_do_what_the_pods_that_hold_them_say() {
     ));
     stage.shows(&[("55", "later", "main"), FREE, FREE]);
     assert_eq!(stage.api.events().len(), 1);
+}
+
+#[test]
+fn whatever_the_plugin_offers_is_somebodys() {
+    let stage = Stage::start(&["--time-slicing", "4,rename"]);
+    let uuids = stage.uuids();
+    let share = format!("{}::2", uuids[0]);
+    stage.kubelet.give_of(&[
+        ("share", "main", "nvidia.com/gpu.shared", &[&share]),
+        ("amd", "main", "amd.com/gpu.shared", &[&uuids[1]]),
+        ("other", "main", "example.com/gpu", &[&uuids[2]]),
+    ]);
+    for name in ["share", "amd", "other"] {
+        stage.api.put(pod(NODE, name, name, &[("main", true)]));
+    }
+    stage.shows(&[("100", "share", "main"), ("100", "amd", "main"), FREE]);
+    drop(stage);
+
+    let stage = Stage::start(&[]);
+    let uuids = stage.uuids();
+    stage.kubelet.give_of(&[
+        ("amd", "main", "amd.com/gpu", &[&uuids[0]]),
+        ("intel", "main", "gpu.intel.com/i915", &[&uuids[2]]),
+    ]);
+    for name in ["amd", "intel"] {
+        stage.api.put(pod(NODE, name, name, &[("main", true)]));
+    }
+    stage.shows(&[("100", "amd", "main"), FREE, ("100", "intel", "main")]);
 }
 
 #[test]

@@ -98,19 +98,26 @@ pub(super) fn mig_single(stage: &mut Stage) -> Result<()> {
 /// How busy a GPU instance is; a GPU in MIG mode has no utilization.
 const BUSY_PART: &str = "DCGM_FI_PROF_GR_ENGINE_ACTIVE";
 
-/// Four shares of one GPU: two pods see the same GPU, and the exporter names both.
+/// Four shares of one GPU, under the name of whole ones and under a name of their own.
 pub(super) fn time_slicing(stage: &mut Stage) -> Result<()> {
+    shares(stage, "4", GPU)?;
+    stage.cluster.clear()?;
+    shares(stage, "4,rename", "nvidia.com/gpu.shared")
+}
+
+/// Two pods with a share each see the same GPU, and the exporter names both.
+fn shares(stage: &mut Stage, slicing: &str, resource: &str) -> Result<()> {
     let mirage = stage.mirage(&[
         "--gpus",
         "1",
         "--time-slicing",
-        "4",
+        slicing,
         "--kubernetes-virtual-gpus",
     ])?;
     let cluster = &stage.cluster;
-    cluster.allocatable(GPU, 4)?;
-    cluster.run(&Pod::with("left", GPU, 1))?;
-    cluster.run(&Pod::with("right", GPU, 1))?;
+    cluster.allocatable(resource, 4)?;
+    cluster.run(&Pod::with("left", resource, 1))?;
+    cluster.run(&Pod::with("right", resource, 1))?;
     let left = only_gpu(stage, "left", "main")?;
     let right = only_gpu(stage, "right", "main")?;
     ensure!(left == right, "there is one GPU, yet {left} and {right}");

@@ -10,6 +10,12 @@ use mirage_state::layout::{Instance, flags, text, vendors};
 
 use super::settings::Sharing;
 
+/// Resources of whole GPUs, by who made them.
+const NVIDIA: &str = "nvidia.com/gpu";
+const AMD: &str = "amd.com/gpu";
+const INTEL: &str = "gpu.intel.com/i915";
+/// All of them.
+pub(super) const WHOLE: [&str; 3] = [NVIDIA, AMD, INTEL];
 /// Longest file name of a socket: its whole path has 107 characters.
 const LONGEST_SOCKET: usize = 60;
 /// Most devices of one resource; the kubelet keeps every one in its checkpoint.
@@ -186,7 +192,7 @@ impl Stock {
             return;
         }
         for unit in units {
-            self.add("nvidia.com/gpu", unit);
+            self.add(NVIDIA, unit);
         }
     }
 }
@@ -196,9 +202,9 @@ fn name_of(image: &Image, gpu: u32) -> &'static str {
     let card = image.cards.get(gpu as usize);
     let board = card.and_then(|card| image.statics.boards.get(card.board as usize));
     match board.map_or(vendors::NVIDIA, |board| board.vendor) {
-        vendors::AMD => "amd.com/gpu",
-        vendors::INTEL => "gpu.intel.com/i915",
-        _ => "nvidia.com/gpu",
+        vendors::AMD => AMD,
+        vendors::INTEL => INTEL,
+        _ => NVIDIA,
     }
 }
 
@@ -265,10 +271,7 @@ fn kind(name: String, units: Vec<Unit>, sharing: &Sharing) -> Kind {
             None => ids.push((unit.uuid.clone(), Some(at))),
         }
     }
-    let name = match shared && sharing.rename {
-        true => format!("{name}.shared"),
-        false => name,
-    };
+    let name = sharing.name(&name);
     Kind {
         socket: socket(&name),
         name,

@@ -10,6 +10,7 @@ use mirage_model::plan::MigStrategy;
 
 use super::configfile::{self, ConfigFile};
 use super::health::Checks;
+use super::inventory::WHOLE;
 use crate::cli::{say, usage};
 
 /// Arguments of the device plugin.
@@ -163,6 +164,14 @@ impl Sharing {
         let replicas = named.map(|(_, replicas)| *replicas).or(self.every);
         replicas.filter(|&replicas| replicas > 1)
     }
+
+    /// What a resource is called to the kubelet.
+    pub(super) fn name(&self, resource: &str) -> String {
+        match self.rename && self.replicas(resource).is_some() {
+            true => format!("{resource}.shared"),
+            false => resource.to_owned(),
+        }
+    }
 }
 
 /// Channels of the memory exchange that containers are given.
@@ -229,6 +238,13 @@ impl PluginArgs {
             is_renamed: sharing.rename,
         };
         (mig, sharing)
+    }
+
+    /// Every name that whole GPUs may be offered under, whoever made them. What is wrong was told by `check`.
+    pub(in crate::node) fn names(&self) -> Vec<String> {
+        let sharing = self.settings().map(|settings| settings.sharing);
+        let sharing = sharing.unwrap_or_default();
+        WHOLE.iter().map(|name| sharing.name(name)).collect()
     }
 
     /// How many channels of the memory exchange there must be.
