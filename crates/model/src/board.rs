@@ -274,6 +274,12 @@ pub struct Thermal {
 }
 
 impl Board {
+    /// What workloads may hold: what the driver does not keep back.
+    pub fn memory_usable_mib(&self) -> u64 {
+        self.memory_total_mib
+            .saturating_sub(self.memory_reserved_mib)
+    }
+
     /// Whether auto boost is a setting: it was until Maxwell; later boards always boost.
     pub fn auto_boost(&self) -> bool {
         const MAXWELL: u32 = 3;

@@ -133,6 +133,19 @@ pub struct GpuPlan {
     pub given: Option<Arc<GivenGpu>>,
 }
 
+impl GpuPlan {
+    /// What workloads may hold of its memory, or of that of one of its MIG devices; `None` where
+    /// the plan knows no such device.
+    pub fn memory_usable_mib(&self, instance: Option<u32>) -> Option<u64> {
+        let Some(instance) = instance else {
+            return Some(self.board.memory_usable_mib());
+        };
+        let given = self.given.as_ref()?.mig.as_ref()?.get(instance as usize)?;
+        let profile = self.board.mig.as_ref()?.profile_by_name(&given.profile)?;
+        Some(profile.memory_mib)
+    }
+}
+
 /// Explicit facts about one GPU.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct GivenGpu {

@@ -177,10 +177,7 @@ impl Gpu {
 
     /// Bytes workloads may hold: what the driver does not keep back.
     pub fn memory_capacity(&self) -> u64 {
-        self.board
-            .memory_total_mib
-            .saturating_sub(self.board.memory_reserved_mib)
-            .saturating_mul(1 << 20)
+        self.board.memory_usable_mib().saturating_mul(1 << 20)
     }
 
     /// Adds a task without the slack a growing vector would take.

@@ -132,3 +132,50 @@ fn clock_events_of_the_last_minutes_are_counted() {
         assert!(count <= 60, "{event}");
     }
 }
+
+/// fake-gpu-operator writes that a pod with a whole GPU uses all its memory, which is more than
+/// a driver hands out.
+#[test]
+fn pods_of_a_topology_document_stay() {
+    const FREE: &str = "DCGM_FI_DEV_FB_FREE{";
+    const USED: &str = "DCGM_FI_DEV_FB_USED{";
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("topology.yaml");
+    let play = |gpu: &str| {
+        let node =
+            "nodes:\n  node-a:\n    gpuProduct: NVIDIA-A100-SXM4-40GB\n    gpuMemory: 40960\n";
+        std::fs::write(&path, format!("{node}    gpus:\n{gpu}")).unwrap();
+        let path = path.to_str().unwrap();
+        let args = ["--config", path, "--for", "10s", "--print", "metrics"];
+        let output = run(&[&["simulate"], &args[..]].concat());
+        assert!(output.status.success(), "{}", stderr(&output));
+        let page = stdout(&output);
+        let sample = |name: &str| {
+            let line = page.lines().find(|line| line.starts_with(name)).unwrap();
+            assert!(line.contains("pod=\"train-0\""), "{line}");
+            line.rsplit(' ').next().unwrap().to_owned()
+        };
+        (sample(USED), sample(FREE))
+    };
+    let whole = play(
+        "    - id: GPU-a
+      status:
+        allocatedBy: { namespace: team, pod: train-0, container: main }
+        podGpuUsageStatus:
+          6c3f: { utilization: { min: 80, max: 100 }, fbUsed: 40960 }
+",
+    );
+    assert_eq!(whole, ("40442".into(), "0".into()));
+    let part = play(
+        "    - id: GPU-a
+      migDevices:
+      - id: MIG-a
+        name: 1g.5gb
+        status:
+          allocatedBy: { namespace: team, pod: train-0, container: main }
+          podGpuUsageStatus:
+            6c3f: { utilization: { min: 80, max: 100 }, fbUsed: 5000 }
+",
+    );
+    assert_eq!(part, ("4864".into(), "0".into()));
+}

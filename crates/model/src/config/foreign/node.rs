@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use super::Reading;
 use super::keys::{find, integer, strangers, text};
+use super::usage::Room;
 use crate::board::Board;
 use crate::config::fleet::{Roster, mig};
 use crate::config::form::NAMES;
@@ -54,11 +55,11 @@ impl Reading<'_> {
                 gpu: number,
                 instance,
             };
-            let board = &pool.gpus[number as usize].board;
+            let room = |instance| Room::of(&pool.gpus[number as usize], instance);
             let label = format!("{name}-gpu-{number}");
             let instances = find(gpu, "migdevices").and_then(|(_, list)| list.items());
             match (instances, find(gpu, "metrics").or(find(gpu, "status"))) {
-                (None, _) => self.usage(gpu, &label, device(None), board.memory_total_mib),
+                (None, _) => self.usage(gpu, &label, device(None), room(None)),
                 (Some(_), Some((key, _))) => {
                     let message = format!("`{}` of a GPU in MIG mode is not used", key.text);
                     let help = "say it of its MIG devices";
@@ -69,8 +70,8 @@ impl Reading<'_> {
             }
             for (instance, position) in instances.unwrap_or(&[]).iter().zip(0u32..) {
                 let label = format!("{label}-mig-{position}");
-                let device = device(Some(position));
-                self.usage(instance, &label, device, board.memory_total_mib);
+                let (device, room) = (device(Some(position)), room(Some(position)));
+                self.usage(instance, &label, device, room);
             }
         }
     }

@@ -6,7 +6,8 @@ use super::Reading;
 use super::keys::{find, integer, number, strangers, text};
 use crate::config::workload::{INTENSITY, PROCESS};
 use crate::plan::{
-    ActivityStep, Amount, DeviceRef, Function, Limits, Owner, Range, WorkloadKind, WorkloadPlan,
+    ActivityStep, Amount, DeviceRef, Function, GpuPlan, Limits, Owner, Range, WorkloadKind,
+    WorkloadPlan,
 };
 use crate::yaml::{Node, Problem};
 
@@ -19,9 +20,39 @@ const USE: &[&str] = &[
     "useknativeutilization",
 ];
 
+/// The memory of one device, as its workloads take it.
+pub(super) struct Room {
+    /// What the document counts in: the whole of it.
+    total_mib: u64,
+    /// What workloads can have: the driver keeps back the rest.
+    usable_mib: u64,
+    claimed_mib: u64,
+}
+
+impl Room {
+    pub(super) fn of(gpu: &GpuPlan, instance: Option<u32>) -> Self {
+        let usable_mib = gpu.memory_usable_mib(instance).unwrap_or(0);
+        Self {
+            total_mib: match instance {
+                None => gpu.board.memory_total_mib,
+                Some(_) => usable_mib,
+            },
+            usable_mib,
+            claimed_mib: 0,
+        }
+    }
+
+    /// Takes so much, or what is left of it.
+    fn take(&mut self, mib: u64) -> u64 {
+        let left = self.usable_mib.saturating_sub(self.claimed_mib);
+        self.claimed_mib = self.claimed_mib.saturating_add(mib);
+        mib.min(left)
+    }
+}
+
 impl Reading<'_> {
     /// Adds the workloads of one GPU or MIG device.
-    pub(super) fn usage(&mut self, node: &Node, name: &str, device: DeviceRef, total_mib: u64) {
+    pub(super) fn usage(&mut self, node: &Node, name: &str, device: DeviceRef, mut room: Room) {
         if let Some((_, metrics)) = find(node, "metrics") {
             strangers(
                 metrics,
@@ -34,7 +65,7 @@ impl Reading<'_> {
                 low: busy,
                 high: busy,
             });
-            let memory = self.memory(metrics, total_mib);
+            let memory = self.memory(metrics, &mut room);
             self.run(name.to_string(), device, busy, memory, owner);
         }
         let Some((_, status)) = find(node, "status") else {
@@ -61,7 +92,7 @@ impl Reading<'_> {
             strangers(usage, USE, &mut self.warnings);
             let owner = pod.and_then(|pod| owner(pod, &uid.text));
             let busy = self.range(usage);
-            let memory = self.memory(usage, total_mib);
+            let memory = self.memory(usage, &mut room);
             self.run(
                 format!("{name}-pod-{position}"),
                 device,
@@ -91,16 +122,19 @@ impl Reading<'_> {
         Some(Range { low, high })
     }
 
-    fn memory(&mut self, node: &Node, total_mib: u64) -> Option<u64> {
+    /// Memory in use. A document that hands out all memory there is, as fake-gpu-operator writes
+    /// it, means all that can be had: more would end the workload.
+    fn memory(&mut self, node: &Node, room: &mut Room) -> Option<u64> {
         let used = integer(node, "fbused", (0, 16 << 20), &mut self.problems)?;
-        if used > total_mib {
+        let taken = room.take(used);
+        if room.claimed_mib > room.total_mib {
             let (_, value) = find(node, "fbused")?;
-            let message = format!("more memory used than the {total_mib} MiB there are");
-            let help = format!("taken as {total_mib}");
+            let message = format!("more memory used than the {} MiB there are", room.total_mib);
+            let help = format!("taken as {taken}");
             self.warnings
                 .push(Problem::new(value.span, message).help(help));
         }
-        Some(used.min(total_mib))
+        Some(taken)
     }
 
     fn run(

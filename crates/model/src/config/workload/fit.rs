@@ -30,14 +30,15 @@ pub(super) fn memory(
         _ => None,
     });
     let needed = needed.fold(0.0, f64::max);
-    let total = |device: &DeviceRef| gpu(plan, device).map(|gpu| gpu.board.memory_total_mib);
+    let room = |device: &DeviceRef| gpu(plan, device)?.memory_usable_mib(device.instance);
     let short = devices.iter().find(|device| {
-        total(device).is_some_and(|total| needed > (total as f64) * f64::from(1 << 20))
+        room(device).is_some_and(|room| needed > (room as f64) * f64::from(1 << 20))
     })?;
     let node = &plan.nodes.get(short.node as usize)?.name;
+    let instance = short.instance.map_or(String::new(), |at| format!(":{at}"));
     let message = format!(
-        "more memory than the {} MiB of `{node}/{}`",
-        total(short)?,
+        "more memory than the {} MiB workloads may use of `{node}/{}{instance}`",
+        room(short)?,
         short.gpu
     );
     let problem = Problem::new(place(form), message);
