@@ -3,10 +3,13 @@
 //! Field tables and identity files name these; a quantity that a device does not have is `None` and its
 //! series is left out, as a blank value is by the real exporters.
 
-use mirage_state::layout::{board_flags, flags, valid};
+use mirage_state::layout::{C2C_LINK_MBS, C2C_LINKS, board_flags, flags, valid};
 
 use crate::decimal::Decimal;
 use crate::device::Device;
+
+/// `nvmlDeviceArchitecture_t` of Ampere.
+const AMPERE: u32 = 7;
 
 /// Reads a quantity; the number is the one after `:` in its name (a link, an engine), 0 without.
 pub(crate) type Read = fn(&Device<'_>, u32) -> Option<Decimal>;
@@ -145,9 +148,30 @@ fn fifth_generation(d: &Device<'_>, value: u64) -> Option<Decimal> {
     given(d, valid::NVLINK, value)
 }
 
-fn c2c(d: &Device<'_>, bit: u64) -> Option<Decimal> {
-    (d.board.flags & board_flags::C2C != 0)
-        .then(|| Decimal::whole(u64::from(d.board.flags & bit != 0)))
+/// A number of the chip-to-chip links, 0 while they are off.
+fn c2c(d: &Device<'_>, on: u32) -> Option<Decimal> {
+    let has = |flag| d.board.flags & flag != 0;
+    has(board_flags::C2C).then(|| {
+        Decimal::whole(if has(board_flags::C2C_ENABLED) {
+            on.into()
+        } else {
+            0
+        })
+    })
+}
+
+/// A count of memory errors: nobody counts them while ECC is off.
+fn ecc(d: &Device<'_>, count: u64) -> Option<Decimal> {
+    (d.knows(valid::ECC) && d.has(flags::ECC)).then(|| Decimal::whole(count))
+}
+
+/// A count of one unit's: from Ampere on they are told by SRAM and device memory only, before that SRAM is the
+/// level-2 cache.
+fn ecc_unit(d: &Device<'_>, count: u64) -> Option<Decimal> {
+    if d.board.architecture >= AMPERE {
+        return None;
+    }
+    ecc(d, count)
 }
 
 macro_rules! quantities {
@@ -272,6 +296,8 @@ quantities! {
     live "nvlink5_tx_bytes" "as nvlink_tx_bytes, from NVLink 5 on" |d, _| fifth_generation(d, d.live.nvlink_tx_bytes);
     live "nvlink5_rx_bytes" "as nvlink_rx_bytes, from NVLink 5 on" |d, _| fifth_generation(d, d.live.nvlink_rx_bytes);
     live "nvlink5_recoveries" "as nvlink_recoveries, from NVLink 5 on" |d, _| fifth_generation(d, d.live.nvlink_recoveries);
+    live "nvlink5_crc_errors" "as nvlink_crc_errors, from NVLink 5 on" |d, _| fifth_generation(d, d.live.nvlink_crc_errors);
+    live "nvlink5_unseen" "as nvlink_unseen, from NVLink 5 on" |d, _| fifth_generation(d, 0);
     live "link_bps" "bytes per second of link :n, both ways" |d, n| link(d, n, d.live.nvlink_tx_bps.saturating_add(d.live.nvlink_rx_bps));
     live "link_tx_bps" "bytes sent per second on link :n" |d, n| link(d, n, d.live.nvlink_tx_bps);
     live "link_rx_bps" "bytes received per second on link :n" |d, n| link(d, n, d.live.nvlink_rx_bps);
@@ -286,8 +312,11 @@ quantities! {
     live "nvlink_crc_errors" "link CRC errors" |d, _| given(d, valid::NVLINK, d.live.nvlink_crc_errors);
     live "nvlink_replays" "link replays" |d, _| given(d, valid::NVLINK, d.live.nvlink_replays);
     live "nvlink_recoveries" "link recoveries" |d, _| given(d, valid::NVLINK, d.live.nvlink_recoveries);
+    live "nvlink_unseen" "link errors of other kinds (none in a simulated board)" |d, _| given(d, valid::NVLINK, 0u32);
     live "throttled_power_ns" "time throttled for power" |d, _| int(d.live.violations.power_ns);
     live "throttled_thermal_ns" "time throttled for heat" |d, _| int(d.live.violations.thermal_ns);
+    live "sw_thermal_ns" "of those, slowed down by software" |d, _| int(d.live.sw_thermal_ns);
+    live "hw_thermal_ns" "of those, slowed down by hardware" |d, _| int(d.live.hw_thermal_ns);
     live "throttled_sync_boost_ns" "time throttled by sync boost" |d, _| int(d.live.violations.sync_boost_ns);
     live "throttled_board_limit_ns" "time throttled by the board" |d, _| int(d.live.violations.board_limit_ns);
     live "throttled_low_utilization_ns" "time slow for want of work" |d, _| int(d.live.violations.low_utilization_ns);
@@ -296,18 +325,23 @@ quantities! {
     live "throttled_base_clocks_ns" "time below base clocks" |d, _| int(d.live.violations.base_clocks_ns);
     live "reasons" "clock-event reasons, NVML's bits" |d, _| int(d.live.reasons);
     live "reason" "1 while clock-event reason bit :n is set" |d, n| int(d.live.reasons.checked_shr(n).unwrap_or(0) & 1);
-    live "ecc_corrected_volatile" "corrected errors since reset" |d, _| given(d, valid::ECC, d.live.ecc_volatile.corrected_sram.saturating_add(d.live.ecc_volatile.corrected_dram));
-    live "ecc_uncorrected_volatile" "uncorrected errors since reset" |d, _| given(d, valid::ECC, d.live.ecc_volatile.uncorrected_sram.saturating_add(d.live.ecc_volatile.uncorrected_dram));
-    live "ecc_corrected_aggregate" "corrected errors in the board's life" |d, _| given(d, valid::ECC, d.live.ecc_aggregate.corrected_sram.saturating_add(d.live.ecc_aggregate.corrected_dram));
-    live "ecc_uncorrected_aggregate" "uncorrected errors in the board's life" |d, _| given(d, valid::ECC, d.live.ecc_aggregate.uncorrected_sram.saturating_add(d.live.ecc_aggregate.uncorrected_dram));
-    live "ecc_corrected_volatile_sram" "of those, SRAM" |d, _| given(d, valid::ECC, d.live.ecc_volatile.corrected_sram);
-    live "ecc_corrected_volatile_dram" "of those, device memory" |d, _| given(d, valid::ECC, d.live.ecc_volatile.corrected_dram);
-    live "ecc_uncorrected_volatile_sram" "of those, SRAM" |d, _| given(d, valid::ECC, d.live.ecc_volatile.uncorrected_sram);
-    live "ecc_uncorrected_volatile_dram" "of those, device memory" |d, _| given(d, valid::ECC, d.live.ecc_volatile.uncorrected_dram);
-    live "ecc_corrected_aggregate_sram" "of those, SRAM" |d, _| given(d, valid::ECC, d.live.ecc_aggregate.corrected_sram);
-    live "ecc_corrected_aggregate_dram" "of those, device memory" |d, _| given(d, valid::ECC, d.live.ecc_aggregate.corrected_dram);
-    live "ecc_uncorrected_aggregate_sram" "of those, SRAM" |d, _| given(d, valid::ECC, d.live.ecc_aggregate.uncorrected_sram);
-    live "ecc_uncorrected_aggregate_dram" "of those, device memory" |d, _| given(d, valid::ECC, d.live.ecc_aggregate.uncorrected_dram);
+    live "ecc_corrected_volatile" "corrected errors since reset" |d, _| ecc(d, d.live.ecc_volatile.corrected_sram.saturating_add(d.live.ecc_volatile.corrected_dram));
+    live "ecc_uncorrected_volatile" "uncorrected errors since reset" |d, _| ecc(d, d.live.ecc_volatile.uncorrected_sram.saturating_add(d.live.ecc_volatile.uncorrected_dram));
+    live "ecc_corrected_aggregate" "corrected errors in the board's life" |d, _| ecc(d, d.live.ecc_aggregate.corrected_sram.saturating_add(d.live.ecc_aggregate.corrected_dram));
+    live "ecc_uncorrected_aggregate" "uncorrected errors in the board's life" |d, _| ecc(d, d.live.ecc_aggregate.uncorrected_sram.saturating_add(d.live.ecc_aggregate.uncorrected_dram));
+    live "ecc_corrected_volatile_sram" "of those, SRAM" |d, _| ecc(d, d.live.ecc_volatile.corrected_sram);
+    live "ecc_corrected_volatile_dram" "of those, device memory" |d, _| ecc(d, d.live.ecc_volatile.corrected_dram);
+    live "ecc_uncorrected_volatile_sram" "of those, SRAM" |d, _| ecc(d, d.live.ecc_volatile.uncorrected_sram);
+    live "ecc_uncorrected_volatile_dram" "of those, device memory" |d, _| ecc(d, d.live.ecc_volatile.uncorrected_dram);
+    live "ecc_corrected_aggregate_sram" "of those, SRAM" |d, _| ecc(d, d.live.ecc_aggregate.corrected_sram);
+    live "ecc_corrected_aggregate_dram" "of those, device memory" |d, _| ecc(d, d.live.ecc_aggregate.corrected_dram);
+    live "ecc_uncorrected_aggregate_sram" "of those, SRAM" |d, _| ecc(d, d.live.ecc_aggregate.uncorrected_sram);
+    live "ecc_uncorrected_aggregate_dram" "of those, device memory" |d, _| ecc(d, d.live.ecc_aggregate.uncorrected_dram);
+    live "ecc_corrected_volatile_l2" "of those, level-2 cache, before Ampere" |d, _| ecc_unit(d, d.live.ecc_volatile.corrected_sram);
+    live "ecc_uncorrected_volatile_l2" "of those, level-2 cache, before Ampere" |d, _| ecc_unit(d, d.live.ecc_volatile.uncorrected_sram);
+    live "ecc_corrected_aggregate_l2" "of those, level-2 cache, before Ampere" |d, _| ecc_unit(d, d.live.ecc_aggregate.corrected_sram);
+    live "ecc_uncorrected_aggregate_l2" "of those, level-2 cache, before Ampere" |d, _| ecc_unit(d, d.live.ecc_aggregate.uncorrected_sram);
+    live "ecc_unit_unseen" "errors of other units, before Ampere (none in a simulated board)" |d, _| ecc_unit(d, 0);
     live "ecc_mode" "1 while ECC is on" |d, _| (d.board.flags & board_flags::ECC != 0).then(|| Decimal::whole(d.has(flags::ECC).into()));
     live "ecc_pending" "1 if ECC is on after a reset" |d, _| (d.board.flags & board_flags::ECC != 0).then(|| Decimal::whole(d.has(flags::ECC_PENDING).into()));
     live "remapped_correctable" "rows remapped after correctable errors" |d, _| given(d, valid::REMAP, d.live.remapped_correctable);
@@ -320,7 +354,7 @@ quantities! {
     live "retired_single" "pages retired after single-bit errors" |d, _| given(d, valid::RETIRED, d.live.retired_single);
     live "retired_double" "pages retired after double-bit errors" |d, _| given(d, valid::RETIRED, d.live.retired_double);
     live "retire_pending" "1 while a page retirement waits for a reset" |d, _| given(d, valid::RETIRED, d.has(flags::RETIRE_PENDING));
-    live "sram_threshold" "1 once the SRAM error threshold was passed" |d, _| given(d, valid::ECC, d.has(flags::SRAM_THRESHOLD));
+    live "sram_threshold" "1 once the SRAM error threshold was passed" |d, _| ecc(d, d.has(flags::SRAM_THRESHOLD).into());
     fixed "xid" "last Xid" |d, _| given(d, valid::XID, d.live.xid);
     fixed "xid_count" "Xids so far" |d, _| int(d.live.xid_count);
     live "pstate" "performance state" |d, _| int(d.live.pstate);
@@ -333,8 +367,9 @@ quantities! {
     fixed "fabric_state" "fabric registration state" |d, _| some(d.card.fabric_state);
     fixed "fabric_clique" "fabric clique" |d, _| if d.card.fabric_state == 0 { None } else { int(d.card.clique) };
     fixed "fabric_error" "fabric registration error (none)" |d, _| if d.card.fabric_state == 0 { None } else { int(0u32) };
-    fixed "c2c_links" "chip-to-chip links" |d, _| c2c(d, board_flags::C2C);
-    fixed "c2c_up" "1 while the chip-to-chip link is on" |d, _| c2c(d, board_flags::C2C_ENABLED);
+    fixed "c2c_links" "chip-to-chip links that are on" |d, _| c2c(d, C2C_LINKS);
+    fixed "c2c_up" "1 while the chip-to-chip links are on" |d, _| c2c(d, 1);
+    fixed "c2c_link_mbs" "speed of a chip-to-chip link that is on, MB/s" |d, _| c2c(d, C2C_LINK_MBS).filter(|mbs| mbs.digits != 0);
     fixed "lost" "1 once fallen off the bus" |d, _| flag(d, flags::LOST);
     fixed "healthy" "1 unless lost, hung or in need of a reset" |d, _| int(!d.has(flags::LOST | flags::HUNG | flags::RESET_REQUIRED));
 }

@@ -4,6 +4,8 @@
 
 #[path = "pages/checker.rs"]
 mod checker;
+#[path = "pages/counts.rs"]
+mod counts;
 #[path = "pages/entities.rs"]
 mod entities;
 #[path = "pages/fixture.rs"]

@@ -1,6 +1,6 @@
 //! Field values: one call for many quantities, each answered or refused on its own.
 
-use mirage_state::layout::{Live, board_flags, flags, valid};
+use mirage_state::layout::{C2C_LINK_MBS, C2C_LINKS, Live, board_flags, flags, valid};
 
 use crate::abi::FieldValue;
 use crate::arg::Out;
@@ -18,9 +18,6 @@ const AMPERE: u32 = 7;
 const ADA: u32 = 8;
 const HOPPER: u32 = 9;
 const BLACKWELL: u32 = 10;
-/// Chip-to-chip links of a superchip and the speed of each, MB/s.
-const C2C_LINKS: u32 = 10;
-const C2C_LINK_MBS: u32 = 44_712;
 
 /// A value with NVML's number for its type.
 enum Value {

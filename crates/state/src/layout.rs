@@ -10,7 +10,7 @@ mod gpu;
 mod header;
 mod tables;
 
-pub use board::{Board, ComputeProfile, GpuProfile, board_flags, vendors};
+pub use board::{Board, C2C_LINK_MBS, C2C_LINKS, ComputeProfile, GpuProfile, board_flags, vendors};
 pub use gpu::{Card, Ecc, Live, Violations, flags, valid};
 pub use header::{Header, MAGIC, MAJOR, MINOR, Section, SectionKind, header_flags};
 pub use tables::{

@@ -61,7 +61,9 @@ fn troubles(device: &Device<'_>) -> impl Iterator<Item = (usize, u64, &'static s
             (NVLINK, FAIL, "DCGM_FR_NVLINK_DOWN"),
         ),
         (
-            device.knows(valid::ECC) && live.ecc_volatile.uncorrected_dram != 0,
+            device.knows(valid::ECC)
+                && device.has(flags::ECC)
+                && live.ecc_volatile.uncorrected_dram != 0,
             (MEM, FAIL, "DCGM_FR_VOLATILE_DBE_DETECTED"),
         ),
         (

@@ -33,6 +33,7 @@ fn a100_board() -> Board {
         key: fixed("a100-sxm4-40gb"),
         brand_name: fixed("NVIDIA"),
         architecture_name: fixed("Ampere"),
+        architecture: 7,
         vbios: fixed("92.00.45.00.03"),
         part_number: fixed("692-2G506-0200-002"),
         inforom_image: fixed("G506.0200.00.04"),
@@ -75,6 +76,7 @@ fn h100_board() -> Board {
     Board {
         name: fixed("NVIDIA H100 80GB HBM3"),
         product: fixed("NVIDIA-H100-80GB-HBM3"),
+        architecture: 9,
         vbios: fixed("96.00.99.00.01"),
         cc_major: 9,
         pci_device_id: 0x2330_10DE,
@@ -92,6 +94,7 @@ fn k80_board() -> Board {
     Board {
         name: fixed("Tesla K80"),
         product: fixed("Tesla-K80"),
+        architecture: 2,
         vbios: fixed("80.21.1F.00.02"),
         vendor: vendors::NVIDIA,
         cc_major: 3,
@@ -379,6 +382,7 @@ pub(crate) fn h100() -> Image {
 pub(crate) fn switched() -> Image {
     let board = Board {
         name: fixed("NVIDIA B200"),
+        architecture: 10,
         nvlink_version: 5,
         nvlink_links: 4,
         nvlink_mbs: 50_000,

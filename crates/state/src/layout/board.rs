@@ -39,6 +39,11 @@ pub mod board_flags {
     pub const PLATFORM: u64 = 1 << 11;
 }
 
+/// Chip-to-chip links of a superchip.
+pub const C2C_LINKS: u32 = 10;
+/// Speed of each, MB/s.
+pub const C2C_LINK_MBS: u32 = 44_712;
+
 records! {
     /// A GPU model.
     pub struct Board {
