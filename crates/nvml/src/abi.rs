@@ -102,6 +102,8 @@ c_structs! {
     PowerValue [12 v 2] { version: u32, scope: u32, milliwatts: u32, }
     /// One asked-for field.
     FieldValue [40] { id: u32, scope: u32, time_us: i64, latency_us: i64, kind: u32, code: u32, value: u64, }
+    /// A device event as before MIG.
+    EventDataV1 [24] { device: Handle, kind: u64, data: u64, }
     /// A device event.
     EventData [32] { device: Handle, kind: u64, data: u64, gi: u32, ci: u32, }
     /// Making a system event set.

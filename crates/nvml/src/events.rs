@@ -16,7 +16,7 @@ use mirage_state::layout::{Event, board_flags, event_kinds};
 pub use operational::*;
 pub use system::*;
 
-use crate::abi::{EventData, EventWaitV3, fixed};
+use crate::abi::{EventData, EventDataV1, EventWaitV3, fixed};
 use crate::arg::{Out, out};
 use crate::code::{Answer, Fault};
 use crate::device::Gpu;
@@ -220,16 +220,27 @@ fn wait<R>(
     }
 }
 
-/// `nvmlEventSetWait`: no instance ids, as before MIG.
-pub fn event_set_wait(handle: Handle, to: *mut EventData, timeout_ms: u32) -> Answer {
-    event_set_wait_v2(handle, to, timeout_ms)
+/// `nvmlEventSetWait`: no instance ids, as before MIG, and no room for them.
+pub fn event_set_wait(handle: Handle, to: *mut EventDataV1, timeout_ms: u32) -> Answer {
+    session::with(|_| Ok(()))?;
+    let to = out(to)?;
+    let EventData {
+        device, kind, data, ..
+    } = wait_for_event(handle, timeout_ms)?;
+    to.set(EventDataV1 { device, kind, data });
+    Ok(())
 }
 
 /// `nvmlEventSetWait_v2`.
 pub fn event_set_wait_v2(handle: Handle, to: *mut EventData, timeout_ms: u32) -> Answer {
     session::with(|_| Ok(()))?;
     let to = out(to)?;
-    let data = wait(timeout_ms, |s| {
+    to.set(wait_for_event(handle, timeout_ms)?);
+    Ok(())
+}
+
+fn wait_for_event(handle: Handle, timeout_ms: u32) -> Result<EventData, Fault> {
+    wait(timeout_ms, |s| {
         let set = set(handle)?;
         Ok(next(s, set).map(|event| EventData {
             device: s.at(event.gpu as usize).handle(),
@@ -238,9 +249,7 @@ pub fn event_set_wait_v2(handle: Handle, to: *mut EventData, timeout_ms: u32) ->
             gi: event.gi,
             ci: event.ci,
         }))
-    })?;
-    to.set(data);
-    Ok(())
+    })
 }
 
 /// `nvmlEventSetWait_v3`: the device by UUID, and when it happened.

@@ -331,7 +331,7 @@ fn unsupported() -> Answer {
 #[unsafe(no_mangle)] pub extern "C" fn nvmlEventSetGetContextInfo_v1(a: Handle, b: *mut [u32; 5]) -> u32 { enter(|s| events::context_info(s, a, out(b)?)) }
 #[unsafe(no_mangle)] pub extern "C" fn nvmlEventSetGetGpuOperationalEventContextLegacyXid_v1(a: Handle, b: *mut [u32; 2]) -> u32 { enter(|s| events::context_xid(s, a, out(b)?)) }
 #[unsafe(no_mangle)] pub extern "C" fn nvmlEventSetRegisterGpuOperationalEvents_v1(a: Handle, b: *mut [u8; 104]) -> u32 { enter(|s| events::register_operational(s, a, out(b)?)) }
-#[unsafe(no_mangle)] pub extern "C" fn nvmlEventSetWait(a: Handle, b: *mut EventData, c: u32) -> u32 { guard(|| events::event_set_wait(a, b, c)) }
+#[unsafe(no_mangle)] pub extern "C" fn nvmlEventSetWait(a: Handle, b: *mut EventDataV1, c: u32) -> u32 { guard(|| events::event_set_wait(a, b, c)) }
 #[unsafe(no_mangle)] pub extern "C" fn nvmlEventSetWait_v2(a: Handle, b: *mut EventData, c: u32) -> u32 { guard(|| events::event_set_wait_v2(a, b, c)) }
 #[unsafe(no_mangle)] pub extern "C" fn nvmlEventSetWait_v3(a: Handle, b: *mut EventWaitV3) -> u32 { guard(|| events::event_set_wait_v3(a, b)) }
 #[unsafe(no_mangle)] pub extern "C" fn nvmlGetBlacklistDeviceCount(a: *mut u32) -> u32 { enter(|s| system::excluded_device_count(s, out(a)?)) }

@@ -123,3 +123,20 @@ fn the_newest_wait_names_the_gpu_and_keeps_the_xid() {
     assert_eq!(context[1], 119);
     assert_eq!(nvmlEventSetFree(set), 0);
 }
+
+#[test]
+fn the_oldest_wait_leaves_what_is_behind_its_struct_alone() {
+    const CANARY: u64 = 0x5EED_5EED_5EED_5EED;
+    let mut image = node::idle("a100-sxm4-40gb", 1);
+    let mut client = Client::of(&image);
+    let mut set = handle();
+    assert_eq!(nvmlEventSetCreate(&mut set), 0);
+    assert_eq!(nvmlDeviceRegisterEvents(gpu(0), event_kinds::XID, set), 0);
+    happen(&mut image, 0, event_kinds::XID, 48);
+    client.update(&image);
+    // Device, kind and data; the struct had no instance ids yet.
+    let mut words = [CANARY; 4];
+    assert_eq!(nvmlEventSetWait(set, words.as_mut_ptr().cast(), 60_000), 0);
+    assert_eq!(words, [gpu(0).0 as u64, event_kinds::XID, 48, CANARY]);
+    assert_eq!(nvmlEventSetFree(set), 0);
+}
