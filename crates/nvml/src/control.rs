@@ -8,14 +8,14 @@ use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::net::UnixStream;
 use std::path::Path;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use mirage_state::layout::text;
 
 use crate::code::Fault;
 use crate::device::Gpu;
 
-/// How long each step of a request may take.
+/// How long a request may take.
 const PATIENCE: Duration = Duration::from_secs(10);
 /// No answer is longer.
 const LONGEST: usize = 4096;
@@ -78,21 +78,35 @@ pub fn request(gpu: &Gpu, call: &str, args: &[(&str, Value)]) -> Result<Reply, F
 }
 
 fn exchange(socket: &Path, line: &str) -> std::io::Result<String> {
-    let mut stream = connect(socket)?;
+    let end = Instant::now() + PATIENCE;
+    let mut stream = connect(socket, end)?;
     stream.write_all(line.as_bytes())?;
     let mut answer = Vec::new();
     let mut chunk = [0; 512];
     while !answer.contains(&b'\n') && answer.len() < LONGEST {
-        match stream.read(&mut chunk)? {
-            0 => break,
-            read => answer.extend_from_slice(&chunk[..read]),
+        stream.set_read_timeout(Some(left(end)?))?;
+        match stream.read(&mut chunk) {
+            Ok(0) => break,
+            Ok(read) => answer.extend_from_slice(&chunk[..read]),
+            // A signal of the host's own: the change is made all the same, and its answer under way.
+            Err(error) if error.kind() == ErrorKind::Interrupted => {}
+            Err(error) => return Err(error),
         }
     }
     String::from_utf8(answer).map_err(|_| ErrorKind::InvalidData.into())
 }
 
+/// The time until `end`; none is an error, as no time limit at all would be set from it.
+fn left(end: Instant) -> std::io::Result<Duration> {
+    let left = end.saturating_duration_since(Instant::now());
+    if left.is_zero() {
+        return Err(ErrorKind::TimedOut.into());
+    }
+    Ok(left)
+}
+
 /// Connects with a time limit, which the standard library has no words for on this kind of socket.
-fn connect(socket: &Path) -> std::io::Result<UnixStream> {
+fn connect(socket: &Path, end: Instant) -> std::io::Result<UnixStream> {
     let path = socket.as_os_str().as_bytes();
     let mut address = libc::sockaddr_un {
         sun_family: libc::AF_UNIX as u16,
@@ -111,21 +125,26 @@ fn connect(socket: &Path) -> std::io::Result<UnixStream> {
     }
     // SAFETY: the descriptor is new and owned by nobody else.
     let stream = UnixStream::from(unsafe { OwnedFd::from_raw_fd(fd) });
-    stream.set_write_timeout(Some(PATIENCE))?;
-    stream.set_read_timeout(Some(PATIENCE))?;
     let len = offset_of!(libc::sockaddr_un, sun_path) + path.len() + 1;
-    // SAFETY: the address is initialised, and `len` bytes of it hold the family and the path with its NUL.
-    let answer = unsafe {
-        libc::connect(
-            stream.as_raw_fd(),
-            (&raw const address).cast(),
-            len as libc::socklen_t,
-        )
-    };
-    if answer != 0 {
-        return Err(std::io::Error::last_os_error());
+    loop {
+        stream.set_write_timeout(Some(left(end)?))?;
+        // SAFETY: the address is initialised, and `len` bytes of it hold the family and the path with its NUL.
+        let answer = unsafe {
+            libc::connect(
+                stream.as_raw_fd(),
+                (&raw const address).cast(),
+                len as libc::socklen_t,
+            )
+        };
+        if answer == 0 {
+            return Ok(stream);
+        }
+        let error = std::io::Error::last_os_error();
+        // An interrupted attempt on this kind of socket is undone, so it may be made again.
+        if error.kind() != ErrorKind::Interrupted {
+            return Err(error);
+        }
     }
-    Ok(stream)
 }
 
 #[cfg(test)]

@@ -147,3 +147,33 @@ fn as_nobody(gpu: Handle) -> i32 {
     let wrong = codes.iter().position(|(found, wanted)| found != wanted);
     wrong.map_or(0, |at| at as i32 + 1)
 }
+
+extern "C" fn do_nothing(_: libc::c_int) {}
+
+#[test]
+fn a_signal_does_not_undo_a_change_that_was_made() {
+    let client = Client::of(&node::idle("a100-sxm4-40gb", 1));
+    let listener = UnixListener::bind(client.path("control.sock")).expect("a socket");
+    // SAFETY: a handler that does nothing, for a signal nobody else uses here.
+    unsafe { libc::signal(libc::SIGUSR1, do_nothing as *const () as libc::sighandler_t) };
+    // SAFETY: asks for a number.
+    let caller = unsafe { libc::pthread_self() };
+    let engine = std::thread::spawn(move || {
+        let (stream, _) = listener.accept().expect("a client");
+        let mut asked = String::new();
+        BufReader::new(&stream)
+            .read_line(&mut asked)
+            .expect("a line");
+        // The caller has nothing left to do but to wait for the answer: all but the first of these meet it there.
+        for _ in 0..50 {
+            // SAFETY: the caller's thread lives until this one has ended.
+            unsafe { libc::pthread_kill(caller, libc::SIGUSR1) };
+            std::thread::sleep(std::time::Duration::from_millis(2));
+        }
+        // A caller that gave up no longer listens, which its code tells.
+        let _ = writeln!(&stream, "{{\"code\":0}}");
+    });
+    let code = nvmlDeviceSetPersistenceMode(gpu(0), 1);
+    engine.join().expect("the engine ends");
+    assert_eq!(code, 0);
+}
