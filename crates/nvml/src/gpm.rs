@@ -20,8 +20,8 @@ use crate::slots::{self, Slot, Turn};
 const HOPPER: u32 = 9;
 /// Version of the request and of the support query: plain numbers, not version words.
 const VERSION: u32 = 1;
-/// Metrics NVML has room for in a request.
-const MOST: u32 = 333;
+/// Metrics the newest NVML has room for in a request; older ones have less.
+const MOST: u32 = 477;
 /// Samples a process can have at once.
 const SAMPLES: usize = 2048;
 

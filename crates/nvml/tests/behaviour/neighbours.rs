@@ -175,3 +175,37 @@ fn metrics_come_from_two_samples() {
         assert_eq!(nvmlGpmSampleFree(sample), 0);
     }
 }
+
+#[test]
+fn a_request_may_be_as_full_as_the_newest_binding_makes_it() {
+    #[repr(C)]
+    struct Full {
+        head: GpmRequest,
+        metrics: [GpmMetric; 477],
+    }
+    let _client = Client::of(&node::idle("h100-sxm5-80gb", 1));
+    let mut sample = handle();
+    assert_eq!(nvmlGpmSampleAlloc(&mut sample), 0);
+    assert_eq!(nvmlGpmSampleGet(gpu(0), sample), 0);
+    let metric = |at: usize| GpmMetric {
+        id: at as u32,
+        code: 999,
+        ..GpmMetric::default()
+    };
+    let mut request = Full {
+        head: GpmRequest {
+            version: 1,
+            count: 477,
+            first: sample,
+            second: sample,
+        },
+        metrics: std::array::from_fn(metric),
+    };
+    assert_eq!(nvmlGpmMetricsGet((&raw mut request).cast()), 0);
+    let codes = request.metrics.map(|metric| metric.code);
+    assert_eq!((codes[0], codes[2]), (2, 0));
+    assert!(codes[333..].iter().all(|&code| code == 3), "{codes:?}");
+    request.head.count = 478;
+    assert_eq!(nvmlGpmMetricsGet((&raw mut request).cast()), 2);
+    assert_eq!(nvmlGpmSampleFree(sample), 0);
+}
