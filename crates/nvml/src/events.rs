@@ -94,6 +94,12 @@ pub fn event_set_free(_: &Session, handle: Handle) -> Answer {
     slots::give(&ALL, Kind::EventSet, handle)
 }
 
+/// Frees every set, of devices and of the system.
+pub fn free_all() {
+    slots::give_all(&ALL);
+    system::free_all();
+}
+
 /// Kinds of events a GPU can have.
 fn supported(gpu: &Gpu) -> u64 {
     let board = gpu.board();

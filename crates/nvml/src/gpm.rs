@@ -105,6 +105,11 @@ pub fn gpm_sample_free(_: &Session, handle: Handle) -> Answer {
     slots::give(&ALL, Kind::Sample, handle)
 }
 
+/// Frees every sample.
+pub fn free_all() {
+    slots::give_all(&ALL);
+}
+
 /// `nvmlGpmQueryDeviceSupport`.
 pub fn gpm_query_device_support(gpu: Gpu, to: Out<GpmSupport>) -> Answer {
     let mut info = to.get();

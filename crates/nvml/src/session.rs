@@ -66,13 +66,15 @@ pub fn init(flags: u32) -> Answer {
     Ok(())
 }
 
-/// `nvmlShutdown`: undoes one init; more often than that changes nothing.
-pub fn shutdown() {
+/// `nvmlShutdown`: undoes one init; more often than that changes nothing. True if it was the last.
+pub fn shutdown() -> bool {
     let _pass = Pass::new();
     let before = COUNT.fetch_update(SeqCst, SeqCst, |count| count.checked_sub(1));
-    if before == Ok(1) {
+    let last = before == Ok(1);
+    if last {
         replace(null_mut());
     }
+    last
 }
 
 /// Makes a state the current one unless another thread was faster.

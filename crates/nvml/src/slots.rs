@@ -39,6 +39,19 @@ impl Turn {
                 .compare_exchange(now, now.wrapping_add(1), SeqCst, SeqCst)
                 .is_ok()
     }
+
+    /// Whether anybody ever took the slot.
+    fn is_used(&self) -> bool {
+        self.0.load(SeqCst) != 0
+    }
+
+    /// Gives the slot back whoever has it.
+    fn end(&self) {
+        let now = self.0.load(SeqCst);
+        if now & 1 == 1 {
+            self.give(now as u16);
+        }
+    }
 }
 
 /// Something with a turn.
@@ -92,4 +105,11 @@ pub fn give<S: Slot>(slots: &'static [S], kind: Kind, handle: Handle) -> Result<
     } else {
         Err(Fault::InvalidArgument)
     }
+}
+
+/// Gives all slots back. They are taken from the first on, so none is behind one that nobody ever took; those are left
+/// untouched.
+pub fn give_all<S: Slot>(slots: &'static [S]) {
+    let used = slots.iter().take_while(|slot| slot.turn().is_used());
+    used.for_each(|slot| slot.turn().end());
 }

@@ -9,7 +9,7 @@ use crate::arg::{Line, List, Out, Text};
 use crate::code::{Answer, Fault, sentence};
 use crate::handle::Handle;
 use crate::session::{self, Session};
-use crate::{device::Gpu, pcie};
+use crate::{device::Gpu, events, gpm, pcie};
 
 /// `nvmlInit`, `nvmlInit_v2`.
 pub fn init() -> Answer {
@@ -21,9 +21,12 @@ pub fn init_with_flags(flags: u32) -> Answer {
     session::init(flags)
 }
 
-/// `nvmlShutdown`: succeeds however often it is called.
+/// `nvmlShutdown`: succeeds however often it is called. The last one takes with it what the caller did not free.
 pub fn shutdown() -> Answer {
-    session::shutdown();
+    if session::shutdown() {
+        events::free_all();
+        gpm::free_all();
+    }
     Ok(())
 }
 

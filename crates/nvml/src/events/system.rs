@@ -19,6 +19,8 @@ struct SystemSet {
     turn: Turn,
     kinds: AtomicU64,
     seen: AtomicU64,
+    /// The engine the last event looked at came from.
+    epoch: AtomicU64,
 }
 
 impl Slot for SystemSet {
@@ -32,6 +34,7 @@ static ALL: [SystemSet; 64] = [const {
         turn: Turn::new(),
         kinds: AtomicU64::new(0),
         seen: AtomicU64::new(0),
+        epoch: AtomicU64::new(0),
     }
 }; 64];
 
@@ -41,6 +44,7 @@ pub fn system_event_set_create(s: &Session, request: Out<SystemSetRequest>) -> A
     asked.set = slots::take(&ALL, Kind::SystemEventSet, |set| {
         set.kinds.store(0, SeqCst);
         set.seen.store(s.reader().event_head(), SeqCst);
+        set.epoch.store(s.reader().epoch(), SeqCst);
     })?;
     request.set(asked);
     Ok(())
@@ -49,6 +53,11 @@ pub fn system_event_set_create(s: &Session, request: Out<SystemSetRequest>) -> A
 /// `nvmlSystemEventSetFree`.
 pub fn system_event_set_free(_: &Session, request: Out<SystemSetRequest>) -> Answer {
     slots::give(&ALL, Kind::SystemEventSet, request.get().set)
+}
+
+/// Frees every set.
+pub(super) fn free_all() {
+    slots::give_all(&ALL);
 }
 
 /// `nvmlSystemRegisterEvents`.
@@ -76,6 +85,11 @@ pub fn system_event_set_wait(request: *mut SystemWaitRequest) -> Answer {
         let set = slots::find(&ALL, Kind::SystemEventSet, asked.set)?;
         let wants = set.kinds.load(SeqCst) & UNBIND != 0;
         let mut found = None;
+        let epoch = s.reader().epoch();
+        if set.epoch.swap(epoch, SeqCst) != epoch {
+            // Numbers begin anew, and nothing of this engine was seen yet.
+            set.seen.store(0, SeqCst);
+        }
         let seen = set.seen.load(SeqCst);
         let looked = s.reader().events_since(seen, |event| {
             let gone = event.kind == event_kinds::UNAVAILABLE && s.visible().contains(&event.gpu);

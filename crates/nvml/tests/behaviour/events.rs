@@ -1,7 +1,11 @@
 //! Event sets: who is told what, and when.
 
 use mirage_state::layout::{Event, event_kinds};
-use nvidia_ml::abi::{EventData, EventWaitV3};
+use nvidia_ml::abi::{
+    EventData, EventWaitV3, SystemEventData, SystemRegisterRequest, SystemSetRequest,
+    SystemWaitRequest,
+};
+use nvidia_ml::arg::Versioned;
 
 use super::*;
 
@@ -139,4 +143,46 @@ fn the_oldest_wait_leaves_what_is_behind_its_struct_alone() {
     assert_eq!(nvmlEventSetWait(set, words.as_mut_ptr().cast(), 60_000), 0);
     assert_eq!(words, [gpu(0).0 as u64, event_kinds::XID, 48, CANARY]);
     assert_eq!(nvmlEventSetFree(set), 0);
+}
+
+#[test]
+fn a_system_set_misses_nothing_of_a_restarted_engine() {
+    let mut image = node::idle("a100-sxm4-40gb", 1);
+    // The engine before had told more than the new one has yet.
+    for _ in 0..5 {
+        happen(&mut image, 0, event_kinds::XID, 13);
+    }
+    let mut client = Client::of(&image);
+    let mut made = SystemSetRequest {
+        version: SystemSetRequest::WORD,
+        ..SystemSetRequest::default()
+    };
+    assert_eq!(nvmlSystemEventSetCreate(&mut made), 0);
+    let mut wish = SystemRegisterRequest {
+        version: SystemRegisterRequest::WORD,
+        kinds: 1,
+        set: made.set,
+        ..SystemRegisterRequest::default()
+    };
+    assert_eq!(nvmlSystemRegisterEvents(&mut wish), 0);
+    let old = client.writer.take().expect("an engine runs");
+    old.remove().expect("it leaves nothing");
+    image.events.clear();
+    image.header.event_head = 0;
+    happen(&mut image, 0, event_kinds::UNAVAILABLE, 0);
+    let mut writer = NodeDir::open(client.dir.path()).expect("the directory is free again");
+    writer.publish(&image).expect("room for a state");
+    client.writer = Some(writer);
+    let mut told = SystemEventData::default();
+    let mut ask = SystemWaitRequest {
+        version: SystemWaitRequest::WORD,
+        timeout_ms: 60_000,
+        set: made.set,
+        data: &raw mut told,
+        room: 1,
+        count: 0,
+    };
+    assert_eq!(nvmlSystemEventSetWait(&mut ask), 0);
+    assert_eq!((ask.count, told.kind), (1, 1));
+    assert_eq!(nvmlSystemEventSetFree(&mut made), 0);
 }

@@ -1,5 +1,8 @@
 //! Init and shutdown, a state that is replaced under a client, forks, and the node nobody described.
 
+use nvidia_ml::abi::SystemSetRequest;
+use nvidia_ml::arg::Versioned;
+
 use super::*;
 
 fn with(name: &str, value: &str) {
@@ -104,4 +107,28 @@ fn the_built_in_node_has_eight_gpus() {
     let name = words(|to, room| nvmlDeviceGetName(gpu(7), to, room));
     assert_eq!(name.as_deref(), Ok("NVIDIA A100-SXM4-40GB"));
     assert_eq!(nvmlDeviceSetPersistenceMode(gpu(0), 1), 4);
+}
+
+#[test]
+fn the_last_shutdown_gives_back_what_was_not_freed() {
+    let client = Client::of(&node::idle("h100-sxm5-80gb", 1));
+    let (mut set, mut sample) = (handle(), handle());
+    for round in 0..2500 {
+        assert_eq!(nvmlEventSetCreate(&mut set), 0, "round {round}");
+        assert_eq!(nvmlGpmSampleAlloc(&mut sample), 0, "round {round}");
+        let mut request = SystemSetRequest {
+            version: SystemSetRequest::WORD,
+            ..SystemSetRequest::default()
+        };
+        assert_eq!(nvmlSystemEventSetCreate(&mut request), 0, "round {round}");
+        assert_eq!(nvmlShutdown(), 0);
+        client.init();
+    }
+    assert_eq!(nvmlEventSetFree(set), 2, "it went with the shutdown");
+    assert_eq!(nvmlGpmSampleFree(sample), 2);
+    // A shutdown that is not the last one takes nothing.
+    assert_eq!(nvmlEventSetCreate(&mut set), 0);
+    client.init();
+    assert_eq!(nvmlShutdown(), 0);
+    assert_eq!(nvmlEventSetFree(set), 0);
 }
