@@ -15,13 +15,15 @@
 //! | `leave` | what is left on the node when mirage is taken out of the cluster: nothing |
 //! | `hook` | runtime hook (NRI): pods allocated centrally, and `podlist.json` |
 //!
-//! Every part runs by itself: one that cannot do its work tries again, says so in `/health`, and disturbs no other.
+//! Every part runs by itself: one that cannot do its work tries again, says so in `/health`, and disturbs no other. So
+//! does one that panics: `keep` begins it anew.
 
 mod asked;
 mod cluster;
 mod driver;
 mod edits;
 mod hook;
+mod keep;
 mod labels;
 mod leave;
 mod plugin;
@@ -225,22 +227,45 @@ struct Makers {
 /// Every part, until the machine ends.
 async fn companions(node: Node, makers: Makers, args: Arc<Args>) {
     let Makers { root, own, limit } = makers;
-    let (pool, seed) = (args.pool.as_deref(), args.source.seed);
+    // Each has all it needs for itself, as often as it begins.
+    macro_rules! part {
+        ($module:ident, |$node:ident, $args:ident $(, $maker:ident)?| $run:expr) => {
+            keep::keep(
+                node.inside.health.clone(),
+                node.inside.ending.clone(),
+                $module::PART,
+                || {
+                    let ($node, $args) = (node.clone(), args.clone());
+                    $(let $maker = $maker.clone();)?
+                    async move { $run.await }
+                },
+            )
+        };
+    }
     tokio::join!(
-        driver::run(
-            node.clone(),
-            &args.driver,
-            args.plugin.imex_channels(),
-            root
-        ),
-        plugin::run(node.clone(), &args.plugin, &args.driver.cdi_kind),
-        cluster::run(node.clone()),
-        pods::run(node.clone(), &args.pods),
-        labels::run(node.clone(), &args.labels, &args.plugin),
-        asked::run(node.clone(), &args.asked, own),
-        topology::run(node.clone(), &args.asked, pool, seed, limit),
-        repartition::run(node.clone(), &args.asked),
-        report::run(node.clone(), &args.asked, &args.plugin),
-        hook::run(node, &args.hook),
+        part!(driver, |node, args, root| {
+            let channels = args.plugin.imex_channels();
+            driver::run(node, &args.driver, channels, root)
+        }),
+        part!(plugin, |node, args| {
+            plugin::run(node, &args.plugin, &args.driver.cdi_kind)
+        }),
+        part!(cluster, |node, _args| cluster::run(node)),
+        part!(pods, |node, args| pods::run(node, &args.pods)),
+        part!(labels, |node, args| {
+            labels::run(node, &args.labels, &args.plugin)
+        }),
+        part!(asked, |node, args, own| asked::run(node, &args.asked, own)),
+        part!(topology, |node, args, limit| {
+            let (pool, seed) = (args.pool.as_deref(), args.source.seed);
+            topology::run(node, &args.asked, pool, seed, limit)
+        }),
+        part!(repartition, |node, args| {
+            repartition::run(node, &args.asked)
+        }),
+        part!(report, |node, args| {
+            report::run(node, &args.asked, &args.plugin)
+        }),
+        part!(hook, |node, args| hook::run(node, &args.hook)),
     );
 }

@@ -15,7 +15,7 @@ use super::cluster::ClusterArgs;
 use super::{Node, repartition};
 
 /// Its name in `/health`.
-const PART: &str = "own-node";
+pub(super) const PART: &str = "own-node";
 
 /// Options.
 #[derive(Debug, Clone, clap::Args)]

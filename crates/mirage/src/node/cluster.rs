@@ -11,7 +11,7 @@ use tokio::sync::watch;
 use super::Node;
 
 /// Its name in `/health`.
-const PART: &str = "api-server";
+pub(super) const PART: &str = "api-server";
 /// Shortest and longest time between two attempts to find a server.
 const PAUSES: (Duration, Duration) = (Duration::from_secs(1), Duration::from_secs(30));
 /// How long it may take at the start before others say that they wait for it.

@@ -14,7 +14,7 @@ use crate::cli::say;
 use crate::driver::attend::{self, Made, Wishes};
 
 /// Its name in `/health`.
-const PART: &str = "driver-root";
+pub(super) const PART: &str = "driver-root";
 /// Time between attempts that fail.
 const PAUSE: Duration = Duration::from_secs(10);
 /// The kind of devices that NVIDIA's plugin names to runtimes.

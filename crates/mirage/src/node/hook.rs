@@ -34,7 +34,7 @@ use super::driver::Root;
 use super::edits::Places;
 
 /// The name of this part in `/health`.
-const PART: &str = "runtime hook";
+pub(super) const PART: &str = "runtime hook";
 /// Time between two looks for a runtime that is away.
 const AGAIN: Duration = Duration::from_millis(500);
 /// Longest time between two looks at what the API server has.

@@ -22,7 +22,7 @@ use super::plugin::PluginArgs;
 use crate::cli::say;
 
 /// Its name in `/health`.
-const PART: &str = "labels";
+pub(super) const PART: &str = "labels";
 /// Time between two looks at what stands on the node; GPU Feature Discovery's.
 const EVERY: Duration = Duration::from_secs(60);
 /// Shortest and longest pause after something went wrong.

@@ -42,7 +42,9 @@ pub(super) use self::settings::PluginArgs;
 use self::settings::Settings;
 
 /// Its name in `/health`.
-const PART: &str = "device-plugin";
+pub(super) const PART: &str = "device-plugin";
+/// Time until a config file that cannot be read is read again.
+const REREAD: Duration = Duration::from_secs(1);
 /// Time until the engine is asked again when it has no time.
 const AGAIN: Duration = Duration::from_millis(100);
 
@@ -62,13 +64,9 @@ pub(super) async fn run(node: Node, args: &PluginArgs, cdi_kind: &str) {
     if args.no_device_plugin {
         return;
     }
-    let settings = match args.settings() {
-        Ok(settings) => settings,
-        // Checked at the start; a file may have changed since.
-        Err(error) => {
-            node.inside.health.trouble(PART, format!("{error:#}"));
-            return;
-        }
+    let ending = node.inside.ending.clone();
+    let Some(settings) = settled(args, &node.inside.health, ending).await else {
+        return;
     };
     let mut place = Place::of(&node.kubelet_dir);
     if let Some(socket) = &args.kubelet_socket {
@@ -94,6 +92,25 @@ pub(super) async fn run(node: Node, args: &PluginArgs, cdi_kind: &str) {
         deviceplugin::run(place, offered, Arc::new(answers), report, ending),
         follow(&node, &settings, &resources, &stand, &board),
     );
+}
+
+/// What it was told; nothing if the machine ends before that can be read.
+async fn settled(
+    args: &PluginArgs,
+    health: &Health,
+    mut ending: watch::Receiver<bool>,
+) -> Option<Settings> {
+    loop {
+        // Checked at the start; a file may have changed since, and may be mended.
+        match args.settings() {
+            Ok(settings) => return Some(settings),
+            Err(error) => health.trouble(PART, format!("{error:#}")),
+        }
+        tokio::select! {
+            () = tokio::time::sleep(REREAD) => {}
+            _ = ending.wait_for(|ending| *ending) => return None,
+        }
+    }
 }
 
 /// Keeps the list of resources as the engine has it.
@@ -265,5 +282,41 @@ impl Board {
             true => self.health.good(PART),
             false => self.health.trouble(PART, all),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::Parser;
+
+    use super::*;
+
+    #[derive(Parser)]
+    struct Only {
+        #[command(flatten)]
+        args: PluginArgs,
+    }
+
+    #[tokio::test]
+    async fn a_config_file_that_is_mended_is_read() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("plugin.yaml");
+        std::fs::write(&path, "version: v0").unwrap();
+        let file = path.to_str().unwrap();
+        let only = Only::parse_from(["mirage", "--config-file", file]);
+        let health = Health::default();
+        let (end, ending) = watch::channel(false);
+        let mend = async {
+            while health.parts_now().is_empty() {
+                tokio::task::yield_now().await;
+            }
+            std::fs::write(&path, "version: v1").unwrap();
+        };
+        let (settings, ()) = tokio::join!(settled(&only.args, &health, ending.clone()), mend);
+        assert_eq!(settings, Some(only.args.settings().unwrap()));
+
+        std::fs::remove_file(&path).unwrap();
+        end.send_replace(true);
+        assert_eq!(settled(&only.args, &health, ending).await, None);
     }
 }

@@ -20,7 +20,7 @@ use self::reconcile::Ledger;
 use super::Node;
 
 /// Its name in `/health`.
-const PART: &str = "pods";
+pub(super) const PART: &str = "pods";
 /// Time between two looks when nothing happens.
 const EVERY: Duration = Duration::from_secs(1);
 /// Time between two looks when much happens: the kubelet takes no more than so many questions.

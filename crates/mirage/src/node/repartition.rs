@@ -27,7 +27,7 @@ use super::topology::{ask, in_hands};
 use crate::cli::say;
 
 /// Its name in `/health`.
-const PART: &str = "mig-manager";
+pub(super) const PART: &str = "mig-manager";
 /// Name under which the answers are written.
 pub(super) const MANAGER: &str = "mirage-mig-manager";
 /// Pause after something went wrong with the server.

@@ -17,7 +17,7 @@ use super::plugin::PluginArgs;
 use super::topology::ask;
 
 /// Its name in `/health`.
-const PART: &str = "report";
+pub(super) const PART: &str = "report";
 /// Time between two looks at what stands there.
 const EVERY: Duration = Duration::from_secs(60);
 /// Shortest and longest pause after something went wrong.

@@ -23,7 +23,7 @@ use crate::cli::say;
 use crate::engine::Core;
 
 /// Its names in `/health`: what the document says, and whether it can be asked for.
-const PART: &str = "topology";
+pub(super) const PART: &str = "topology";
 const WATCH: &str = "topology-watch";
 /// Longest time that the kubelet is waited for when it is asked who has what.
 const ASKING: Duration = Duration::from_secs(2);
