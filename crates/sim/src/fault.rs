@@ -48,7 +48,10 @@ pub struct FaultState {
 /// A fault still to come.
 #[derive(Debug, Clone)]
 pub(crate) struct Schedule {
+    /// As written: a reload knows it by this.
     pub(crate) plan: FaultPlan,
+    /// Those of its devices that nobody healed.
+    pub(crate) devices: Vec<DeviceRef>,
     /// Named by the plan rather than injected.
     pub(crate) planned: bool,
     due: Due,
@@ -95,6 +98,7 @@ impl Schedule {
         };
         Self {
             plan: plan.clone(),
+            devices: plan.devices.clone(),
             planned,
             due,
         }
@@ -103,11 +107,11 @@ impl Schedule {
     /// Takes devices out of it.
     pub(crate) fn spare(&mut self, which: impl Fn(&DeviceRef) -> bool) {
         if let Due::Chance(next) = &mut self.due {
-            let mut spared = self.plan.devices.iter().map(&which);
+            let mut spared = self.devices.iter().map(&which);
             next.retain(|_| !spared.next().unwrap_or(false));
         }
-        self.plan.devices.retain(|d| !which(d));
-        if self.plan.devices.is_empty() {
+        self.devices.retain(|d| !which(d));
+        if self.devices.is_empty() {
             self.due = Due::Over;
         }
     }
@@ -130,13 +134,13 @@ impl Schedule {
             Due::Over => {}
             Due::At(at) => {
                 if *at <= until {
-                    self.plan.devices.iter().for_each(|d| strike(*d));
+                    self.devices.iter().for_each(|d| strike(*d));
                     self.due = Due::Over;
                 }
             }
             Due::Every { next, period } => {
                 if *next <= until {
-                    self.plan.devices.iter().for_each(|d| strike(*d));
+                    self.devices.iter().for_each(|d| strike(*d));
                     // Periods shorter than a stretch strike once per stretch.
                     let behind = until.saturating_sub(*next).as_nanos();
                     let periods = behind / period.as_nanos().max(1) + 1;
@@ -148,7 +152,7 @@ impl Schedule {
                 let When::Rate(per_hour) = self.plan.when else {
                     return;
                 };
-                for (device, (next, draws)) in self.plan.devices.iter().zip(devices) {
+                for (device, (next, draws)) in self.devices.iter().zip(devices) {
                     for _ in 0..STRIKES_AT_ONCE {
                         if *next > until {
                             break;

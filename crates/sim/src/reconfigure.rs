@@ -209,11 +209,18 @@ impl World {
         }
         // A schedule goes with the line that made it; what has struck goes with its device.
         self.schedules.retain_mut(|(_, schedule)| {
-            let Some(devices) = moves.devices(&schedule.plan.devices) else {
+            let Some(devices) = moves.devices(&schedule.devices) else {
                 return false;
             };
-            schedule.plan.devices = devices;
-            !schedule.planned || plans.contains(&schedule.plan)
+            schedule.devices = devices;
+            if !schedule.planned {
+                return true;
+            }
+            let Some(written) = moves.devices(&schedule.plan.devices) else {
+                return false;
+            };
+            schedule.plan.devices = written;
+            plans.contains(&schedule.plan)
         });
         self.faults
             .retain_mut(|fault| match moves.device(fault.device) {

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use mirage_model::plan::{Fault, FaultPlan, GivenGpu, GivenInstance, When};
-use mirage_sim::{Input, MigOp, Phase, World};
+use mirage_sim::{FaultSelector, Input, MigOp, Phase, World};
 
 use crate::fleet::*;
 
@@ -148,6 +148,32 @@ fn a_withdrawn_fault_heals_and_a_new_one_counts_from_now() {
     assert!(!world.faults().iter().any(|f| f.active));
     world.run(1);
     assert!(world.faults().iter().any(|f| f.active));
+}
+
+#[test]
+fn a_schedule_healed_on_one_device_stays_for_the_others() {
+    let mut plan = plan("a100-sxm4-40gb", 2);
+    let period = Duration::from_secs(10);
+    plan.faults.push(FaultPlan {
+        devices: vec![device(0), device(1)],
+        fault: Fault::PowerBrake,
+        when: When::Every {
+            period,
+            first: period,
+        },
+        heal_after: Some(Duration::from_secs(2)),
+    });
+    let mut world = World::new(&plan);
+    world.run(5);
+    let healed = FaultSelector::Devices(vec![device(0)]);
+    world.ask(Input::Heal(healed)).unwrap();
+    for _ in 0..2 {
+        let summary = world.reconfigure(&plan);
+        assert_eq!((summary.faults_kept, summary.faults_added), (1, 0));
+    }
+    world.run(6);
+    let struck: Vec<_> = world.faults().iter().map(|f| f.device).collect();
+    assert_eq!(struck, [device(1)]);
 }
 
 #[test]
