@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use mirage_model::config::limits::{MAX_ID, MAX_SERIAL};
 use mirage_model::config::{self, Defaults};
 use mirage_sim::{Input, MigOp, Profile};
 use mirage_state::layout::{board_flags, event_kinds, flags, text, valid};
@@ -110,6 +111,44 @@ fn boards_say_what_the_catalogue_says() {
     assert_eq!((text(&compute.name), compute.whole), ("1g.5gb", 1));
     let old = stage.images[2].node();
     assert_eq!(old.gpu_profiles.len(), 0);
+}
+
+/// Whatever the config accepts is published whole.
+#[test]
+fn ids_fit_their_fields() {
+    let id = |kind: &str| format!("{kind}{:a<1$}", "", MAX_ID - kind.len());
+    let (gpu, part) = (id("GPU-"), id("MIG-"));
+    let serial = "1".repeat(MAX_SERIAL);
+    let text_of = |config: &str| {
+        let plan = config::load(config, "test", &Defaults::default())?.plan;
+        let mut image = images(&plan, CLOCK).remove(0);
+        refresh(
+            Arc::make_mut(&mut image),
+            &plan,
+            &World::new(&plan),
+            0,
+            CLOCK,
+        );
+        let node = image.node();
+        let card = &node.cards[0];
+        let part = text(&node.instances[0].uuid).to_owned();
+        Ok::<_, config::Diagnostics>((
+            text(&card.uuid).to_owned(),
+            text(&card.serial).to_owned(),
+            part,
+        ))
+    };
+    let config = |gpu: &str, serial: &str, part: &str| {
+        format!(
+            "nodes:\n  n:\n    model: a100-sxm4-40gb\n    gpus:\n    - {{ id: {gpu}, serial: '{serial}', mig: [{{ profile: 1g.5gb, id: {part} }}] }}\n"
+        )
+    };
+    let whole = text_of(&config(&gpu, &serial, &part)).unwrap();
+    assert_eq!(whole, (gpu.clone(), serial.clone(), part.clone()));
+    let (long_gpu, long_part) = (format!("{gpu}a"), format!("{part}a"));
+    assert!(text_of(&config(&long_gpu, &serial, &part)).is_err());
+    assert!(text_of(&config(&gpu, &format!("{serial}1"), &part)).is_err());
+    assert!(text_of(&config(&gpu, &serial, &long_part)).is_err());
 }
 
 #[test]

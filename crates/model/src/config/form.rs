@@ -12,7 +12,7 @@ use crate::plan::{Amount, Range};
 use crate::quantity::clip;
 use crate::select::closest;
 use crate::yaml::{Key, MAX_PROBLEMS, Node, Problem, Span, Value};
-pub(super) use scalar::NAMES;
+pub(super) use scalar::{NAMES, ids};
 
 /// A table as written.
 #[derive(Debug)]

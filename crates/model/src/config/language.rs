@@ -5,6 +5,8 @@ pub(crate) mod tables;
 
 use std::time::Duration;
 
+use super::limits::{MAX_ID, MAX_SERIAL};
+
 /// A mapping with fixed keys.
 pub(crate) struct Table {
     /// What messages and the reference call it.
@@ -78,9 +80,9 @@ pub(crate) enum Kind {
 pub(crate) enum Form {
     /// Anything printable, up to 253 characters.
     Any,
-    /// A device id, as NVML's buffers can hold it.
+    /// A device id, as the published state can hold it.
     Id,
-    /// A serial number.
+    /// A serial number, as the published state can hold it.
     Serial,
     /// A name of a node, pool or workload.
     Name,
@@ -118,8 +120,8 @@ impl Form {
     /// A regular expression for the schema; `accepts` is the judge.
     pub(crate) fn pattern(self) -> Option<&'static str> {
         match self {
-            Self::Id => Some("^[-A-Za-z0-9/._:]{1,80}$"),
-            Self::Serial => Some("^[-A-Za-z0-9]{1,29}$"),
+            Self::Id => Some("^[-A-Za-z0-9/._:]{1,47}$"),
+            Self::Serial => Some("^[-A-Za-z0-9]{1,15}$"),
             Self::Any | Self::Model | Self::Selector | Self::Profile => None,
             Self::Name => Some("^[a-z0-9]([-a-z0-9.]*[a-z0-9])?$"),
             Self::Version => Some("^[0-9]+(\\.[0-9]+)+$"),
@@ -143,8 +145,8 @@ impl Form {
             Self::Selector => !text.is_empty() && text.len() <= 65_536,
             _ if text.is_empty() || text.len() > LONGEST => false,
             Self::Any => !text.chars().any(char::is_control),
-            Self::Id => text.len() <= 80 && made_of(text, b"-/._:"),
-            Self::Serial => text.len() <= 29 && made_of(text, b"-"),
+            Self::Id => text.len() <= MAX_ID && made_of(text, b"-/._:"),
+            Self::Serial => text.len() <= MAX_SERIAL && made_of(text, b"-"),
             Self::Name => is_name(text),
             Self::Model | Self::Profile => !text.chars().any(char::is_control),
             Self::Version => numbers(2, 4),
@@ -227,6 +229,16 @@ mod tests {
             count: stated(&fault::ECC_TABLE, "count").parse().unwrap(),
         };
         assert_eq!(plan.faults[0].fault, ecc);
+    }
+
+    #[test]
+    fn the_schema_has_the_same_limits() {
+        for (form, most) in [(Form::Id, MAX_ID), (Form::Serial, MAX_SERIAL)] {
+            let pattern = form.pattern().unwrap();
+            assert!(pattern.ends_with(&format!("{{1,{most}}}$")), "{pattern}");
+            assert!(form.accepts(&"a".repeat(most)));
+            assert!(!form.accepts(&"a".repeat(most + 1)));
+        }
     }
 
     #[test]

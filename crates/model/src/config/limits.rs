@@ -1,5 +1,9 @@
 //! How large a config may be. Every refusal names the limit it met.
 
+/// Longest id of a device: what the published state can hold.
+pub const MAX_ID: usize = 47;
+/// Longest serial number: what the published state can hold.
+pub const MAX_SERIAL: usize = 15;
 /// Most GPUs on one node.
 pub const MAX_GPUS_PER_NODE: usize = 128;
 /// Most nodes in a fleet.

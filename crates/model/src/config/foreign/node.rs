@@ -7,7 +7,7 @@ use super::keys::{find, integer, strangers, text};
 use super::usage::Room;
 use crate::board::Board;
 use crate::config::fleet::{Roster, mig};
-use crate::config::form::NAMES;
+use crate::config::form::{NAMES, ids};
 use crate::config::language::{Form, is_name};
 use crate::config::limits::MAX_GPUS_PER_NODE;
 use crate::mig::name::canonical;
@@ -196,9 +196,8 @@ impl Reading<'_> {
         let id = value.text().filter(|id| !id.is_empty())?;
         if !Form::Id.accepts(id) {
             let message = format!("`{}` cannot be a device id", clip(id));
-            let problem = Problem::new(value.span, message);
             self.problems
-                .push(problem.help("ids have up to 80 letters, digits and `-`"));
+                .push(Problem::new(value.span, message).help(ids()));
             return None;
         }
         Some(id.to_string())

@@ -2,12 +2,18 @@
 
 use super::Parsed;
 use crate::config::language::{Form, Kind};
+use crate::config::limits::{MAX_ID, MAX_SERIAL};
 use crate::quantity::{self, clip, show_duration};
 use crate::select::closest;
 use crate::yaml::{Node, Problem, Style, Value};
 
 pub(in crate::config) const NAMES: &str =
     "names have lower-case letters, digits and `-`, and dots between them";
+
+/// What ids look like.
+pub(in crate::config) fn ids() -> String {
+    format!("ids have up to {MAX_ID} letters, digits and any of `-/._:`")
+}
 
 /// Reads a scalar; `kind` is none of the collections.
 pub(super) fn read<'n>(kind: &Kind, node: &'n Node) -> Result<Parsed<'n>, Problem> {
@@ -44,6 +50,11 @@ pub(super) fn read<'n>(kind: &Kind, node: &'n Node) -> Result<Parsed<'n>, Proble
         },
         Kind::Text(form) if form.accepts(text) => Ok(Parsed::Text(text)),
         Kind::Text(Form::Name) => Err(wrong().help(NAMES)),
+        Kind::Text(Form::Id) => Err(wrong().help(ids())),
+        Kind::Text(Form::Serial) => {
+            let help = format!("serial numbers have up to {MAX_SERIAL} letters, digits and `-`");
+            Err(wrong().help(help))
+        }
         Kind::Text(_) => Err(wrong()),
         Kind::Choice(words) => choose(words.iter().copied(), text)
             .map(Parsed::Choice)
