@@ -187,9 +187,10 @@ def main():
     if truth.metric("DCGM_FI_DEV_MIG_MODE", free[0]) is not None and nv.nvmlDeviceGetArchitecture(change.handle) >= 7:
         try:
             nv.nvmlDeviceGetMigMode(change.handle)
-            partition(change)
         except nv.NVMLError_NotSupported:
             pass
+        else:
+            partition(change)
     nv.nvmlShutdown()
     checks.end(at_least=15)
 
