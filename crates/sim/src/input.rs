@@ -178,6 +178,8 @@ pub enum Answer {
     Done,
     /// Accepted, in force after the next reset.
     AfterReset,
+    /// Accepted, but the device is in use: in force after a reset, which it must be free for.
+    InUse,
     /// A workload was added.
     Workload {
         /// Its id.

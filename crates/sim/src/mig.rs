@@ -109,7 +109,7 @@ pub(crate) fn apply(gpu: &mut Gpu, device: &str, op: &MigOp) -> Result<Answer, R
         });
     };
     if let MigOp::Enable(on) = op {
-        return enable(gpu, device, *on);
+        return Ok(enable(gpu, *on));
     }
     let tasks: Vec<(u32, u32)> = gpu
         .tasks
@@ -158,18 +158,25 @@ pub(crate) fn apply(gpu: &mut Gpu, device: &str, op: &MigOp) -> Result<Answer, R
     }
 }
 
-fn enable(gpu: &mut Gpu, device: &str, on: bool) -> Result<Answer, Refusal> {
-    if gpu.mig.is_some() == on {
-        return Ok(Answer::Done);
+/// Switches MIG mode, at once on a free GPU; one in use takes it as pending.
+fn enable(gpu: &mut Gpu, on: bool) -> Answer {
+    gpu.readings.mig_pending = on;
+    if gpu.mig.is_some() != on && !gpu.tasks.is_empty() {
+        return Answer::InUse;
     }
-    if !gpu.tasks.is_empty() {
-        let by = format!("{} processes", gpu.tasks.len());
-        return Err(in_use("switching MIG mode", device, by));
+    settle(gpu);
+    Answer::Done
+}
+
+/// Puts the pending MIG mode in force; returns whether that is another one.
+pub(crate) fn settle(gpu: &mut Gpu) -> bool {
+    let on = gpu.readings.mig_pending;
+    if gpu.mig.is_some() == on {
+        return false;
     }
     gpu.mig = on.then(Box::default);
     gpu.readings.mig = on;
-    gpu.readings.mig_pending = on;
-    Ok(Answer::Done)
+    true
 }
 
 fn create_gi(

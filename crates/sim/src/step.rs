@@ -153,13 +153,18 @@ impl World {
                 let label = self.usable(*device, "changing MIG")?;
                 let gpu = self.gpu_mut(*device).ok_or_else(|| no_such(&label))?;
                 let answer = mig::apply(gpu, &label, op)?;
-                self.log_event(*device, EventKind::Mig, 0, self.now, String::new());
+                if answer != Answer::InUse {
+                    self.log_event(*device, EventKind::Mig, 0, self.now, String::new());
+                }
                 Ok(answer)
             }
             Input::Reset { device } => {
                 let label = self.usable(*device, "reset")?;
                 let gpu = self.gpu_mut(*device).ok_or_else(|| no_such(&label))?;
                 settings::reset(gpu, &label)?;
+                if mig::settle(gpu) {
+                    self.log_event(*device, EventKind::Mig, 0, self.now, String::new());
+                }
                 self.mend_by_reset(*device, self.now);
                 Ok(Answer::Done)
             }

@@ -169,7 +169,7 @@ fn collect(answers: Vec<Result<Answer, Refusal>>) -> Result<(u32, Fields), Probl
             Ok(answer) => {
                 count += 1;
                 match answer {
-                    Answer::AfterReset => after_reset += 1,
+                    Answer::AfterReset | Answer::InUse => after_reset += 1,
                     Answer::Workload { id } => ids.push(id),
                     Answer::Faults { ids: new } => ids.extend(new),
                     Answer::Done | Answer::GpuInstance { .. } | Answer::ComputeInstance { .. } => {}

@@ -1,7 +1,7 @@
 //! NVML's setters, as the library sends them: `{"op":"nvml","call":"set_power_limit","gpu":"GPU-…","mw":250000}`.
 
 use mirage_model::plan::DeviceRef;
-use mirage_sim::{Answer, Change, EccScope, Input, MigOp, Profile, Refusal, Setting};
+use mirage_sim::{Answer, Change, EccScope, Input, MigOp, Profile, Setting};
 use mirage_state::layout::text;
 use serde_json::Value;
 
@@ -117,6 +117,8 @@ pub(super) fn execute(core: &mut Core, gpu: &str, call: Call) -> Result<(u32, Fi
             if is_mode {
                 let activation = match answer {
                     Answer::AfterReset => codes::RESET_REQUIRED,
+                    // NVML has two results here: the mode was taken, and why it is not in force.
+                    Answer::InUse => codes::IN_USE,
                     _ => codes::SUCCESS,
                 };
                 fields.insert("activation".into(), activation.into());
@@ -125,12 +127,6 @@ pub(super) fn execute(core: &mut Core, gpu: &str, call: Call) -> Result<(u32, Fi
                 fields.insert(name.into(), Value::from(id));
             }
             Ok((codes::SUCCESS, fields))
-        }
-        // NVML has two results here: the mode was not switched, and this is why.
-        Some(Err(refusal @ Refusal::InUse { .. })) if is_mode => {
-            fields.insert("activation".into(), codes::IN_USE.into());
-            fields.insert("error".into(), refusal.to_string().into());
-            Ok((codes::IN_USE, fields))
         }
         Some(Err(refusal)) => Err(problem(&refusal)),
         None => Err(Problem {

@@ -50,6 +50,7 @@ fn the_engine_is_asked_in_its_words() {
         "{\"code\":0}",
         "{\"code\":4,\"error\":\"not today\"}",
         "{\"code\":0,\"activation\":16}",
+        "{\"code\":0,\"activation\":19}",
         "{\"code\":0,\"gi\":7}",
         "nonsense",
     ];
@@ -60,6 +61,8 @@ fn the_engine_is_asked_in_its_words() {
     let mut activation = 0;
     assert_eq!(nvmlDeviceSetMigMode(gpu(0), 1, &mut activation), 0);
     assert_eq!(activation, 16);
+    assert_eq!(nvmlDeviceSetMigMode(gpu(0), 0, &mut activation), 0);
+    assert_eq!(activation, 19, "taken, and the GPU is in use");
     let (mut made, mut known) = (handle(), handle());
     assert_eq!(nvmlDeviceCreateGpuInstance(gpu(1), 19, &mut made), 0);
     assert_eq!(nvmlDeviceGetGpuInstanceById(gpu(1), 7, &mut known), 0);
@@ -77,9 +80,9 @@ fn the_engine_is_asked_in_its_words() {
     ];
     assert_eq!(asked[..3], wanted);
     assert!(
-        asked[3].ends_with("\"profile\":0,\"start\":null}\n"),
+        asked[4].ends_with("\"profile\":0,\"start\":null}\n"),
         "{}",
-        asked[3]
+        asked[4]
     );
 }
 

@@ -81,10 +81,10 @@ fn instances_are_made_used_and_unmade() {
         mig(&mut world, destroy_gi.clone()),
         Err(Refusal::InUse { .. })
     ));
-    assert!(matches!(
-        mig(&mut world, MigOp::Enable(false)),
-        Err(Refusal::InUse { .. })
-    ));
+    assert_eq!(mig(&mut world, MigOp::Enable(false)), Ok(Answer::InUse));
+    assert!(world.readings().mig && !world.readings().mig_pending);
+    mig(&mut world, MigOp::Enable(true)).unwrap();
+    assert!(world.readings().mig_pending, "it was taken back");
     world.ask(Input::RemoveWorkload("job".into())).unwrap();
     assert!(matches!(
         mig(&mut world, destroy_gi.clone()),
@@ -98,6 +98,24 @@ fn instances_are_made_used_and_unmade() {
     assert!(!world.readings().mig);
     let changes = world.drain_events();
     assert!(changes.iter().any(|e| e.kind == EventKind::Mig));
+}
+
+#[test]
+fn a_mode_set_while_in_use_comes_with_a_reset() {
+    let mut world = world("a100-sxm4-40gb", 1);
+    world.start(steady("job", 50.0));
+    world.run(1);
+    world.drain_events();
+    assert_eq!(mig(&mut world, MigOp::Enable(true)), Ok(Answer::InUse));
+    assert!(!world.readings().mig && world.readings().mig_pending);
+    let is_mig = |e: &mirage_sim::Event| e.kind == EventKind::Mig;
+    assert!(!world.drain_events().iter().any(is_mig), "nothing changed");
+    world.ask(Input::RemoveWorkload("job".into())).unwrap();
+    assert!(!world.readings().mig);
+    world.ask(Input::Reset { device: device(0) }).unwrap();
+    assert!(world.readings().mig && world.readings().mig_pending);
+    assert!(world.drain_events().iter().any(is_mig));
+    create(&mut world, "1g.5gb");
 }
 
 #[test]
