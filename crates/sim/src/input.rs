@@ -93,7 +93,7 @@ pub enum Setting {
     ComputeMode(u32),
     /// Accounting mode.
     Accounting(bool),
-    /// Forget ended processes of this device's node.
+    /// Forget ended processes of this device.
     AccountingClear,
     /// Workload power profiles to ask for, a bit each.
     WorkloadProfiles(Change, u32),

@@ -90,7 +90,7 @@ pub(crate) fn apply(gpu: &mut Gpu, device: &str, setting: &Setting) -> Result<An
             r.compute_mode = mode as u8;
         }
         Setting::Accounting(on) => r.accounting = on,
-        // The node's list is the world's to clear.
+        // The list is the node's, so the world clears it.
         Setting::AccountingClear => {}
         Setting::WorkloadProfiles(change, mask) => {
             let offered = &board.power.workload_profiles;

@@ -144,7 +144,8 @@ impl World {
             Input::Set { device, setting } => {
                 let label = self.usable(*device, "changing a setting")?;
                 if *setting == Setting::AccountingClear {
-                    self.nodes[device.node as usize].ended.clear();
+                    let ended = &mut self.nodes[device.node as usize].ended;
+                    ended.retain(|process| process.gpu != device.gpu);
                 }
                 let gpu = self.gpu_mut(*device).ok_or_else(|| no_such(&label))?;
                 settings::apply(gpu, &label, setting)

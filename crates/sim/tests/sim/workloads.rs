@@ -229,6 +229,13 @@ fn processes_carry_their_owner_and_stay_for_accounting() {
     assert_eq!(kept[0].end, Some(10 * SECOND));
     assert_eq!(kept[0].peak_memory, 8 * GIB);
     assert!(world.workload("train").is_none());
+    let clear = Input::Set {
+        device: device(0),
+        setting: Setting::AccountingClear,
+    };
+    world.ask(clear).unwrap();
+    assert_eq!(world.processes(0, 0).len(), 0);
+    assert_eq!(world.processes(0, 1).len(), 1, "that of another GPU stays");
 }
 
 #[test]
