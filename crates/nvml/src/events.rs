@@ -33,6 +33,9 @@ const NAP: Duration = Duration::from_millis(10);
 /// NVML's bit for a changed MIG layout.
 const MIG_CHANGE: u64 = 0x100;
 
+/// First driver branch that tells of memory errors in more detail.
+const MEMORY_EVENTS: u32 = 560;
+
 /// What a set wants of one GPU, and from which event on.
 struct Wish {
     kinds: AtomicU64,
@@ -104,6 +107,10 @@ pub fn free_all() {
 fn supported(gpu: &Gpu) -> u64 {
     let board = gpu.board();
     let when = |condition, kinds| if condition { kinds } else { 0 };
+    let branch = gpu.session.driver().split('.').next().unwrap_or_default();
+    let newer = branch
+        .parse()
+        .is_ok_and(|branch: u32| branch >= MEMORY_EVENTS);
     event_kinds::XID
         | event_kinds::PSTATE
         | event_kinds::CLOCK
@@ -115,6 +122,14 @@ fn supported(gpu: &Gpu) -> u64 {
         | when(
             gpu.board_has(board_flags::ROW_REMAP),
             event_kinds::RETIREMENT,
+        )
+        | when(
+            newer && gpu.board_has(board_flags::ECC),
+            event_kinds::ECC_STORM,
+        )
+        | when(
+            newer && gpu.board_has(board_flags::ROW_REMAP),
+            event_kinds::RETIREMENT_FAILED | event_kinds::CONTAINED | event_kinds::UNCONTAINED,
         )
         | when(
             board.architecture >= 7,

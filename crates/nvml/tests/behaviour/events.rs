@@ -186,3 +186,27 @@ fn a_system_set_misses_nothing_of_a_restarted_engine() {
     assert_eq!((ask.count, told.kind), (1, 1));
     assert_eq!(nvmlSystemEventSetFree(&mut made), 0);
 }
+
+#[test]
+fn memory_errors_are_told_in_detail_by_newer_drivers() {
+    let mut image = node::idle("a100-sxm4-40gb", 1);
+    let detail = event_kinds::ECC_STORM
+        | event_kinds::RETIREMENT_FAILED
+        | event_kinds::CONTAINED
+        | event_kinds::UNCONTAINED;
+    for (driver, code) in [("550.163.01", 3), ("580.95.05", 0)] {
+        image.header.driver = mirage_state::layout::fixed(driver);
+        let mut client = Client::of(&image);
+        let mut set = handle();
+        assert_eq!(nvmlEventSetCreate(&mut set), 0);
+        assert_eq!(nvmlDeviceRegisterEvents(gpu(0), detail, set), code);
+        if code == 0 {
+            let mut later = image.clone();
+            happen(&mut later, 0, event_kinds::UNCONTAINED, 0);
+            client.update(&later);
+            let told = wait(set, 60_000).expect("told");
+            assert_eq!(told.kind, event_kinds::UNCONTAINED);
+        }
+        assert_eq!(nvmlEventSetFree(set), 0);
+    }
+}

@@ -23,8 +23,16 @@ pub mod event_kinds {
     pub const XID: u64 = 0x8;
     /// Clock change.
     pub const CLOCK: u64 = 0x10;
+    /// A storm of single-bit errors.
+    pub const ECC_STORM: u64 = 0x200;
     /// Pages retired or rows remapped.
     pub const RETIREMENT: u64 = 0x400;
+    /// Retiring or remapping failed.
+    pub const RETIREMENT_FAILED: u64 = 0x800;
+    /// A contained memory error.
+    pub const CONTAINED: u64 = 0x1000;
+    /// An uncontained memory error.
+    pub const UNCONTAINED: u64 = 0x2000;
     /// The GPU became unavailable.
     pub const UNAVAILABLE: u64 = 0x4000;
     /// The recovery action changed.
