@@ -1,6 +1,6 @@
 //! Memory errors: ECC counters, SRAM, remapped rows and retired pages.
 
-use mirage_state::layout::{Ecc, board_flags, flags, valid};
+use mirage_state::layout::{Ecc, Instance, board_flags, flags, valid};
 
 use crate::abi::{
     EccErrorCounts, EccSramStatus, EccSramUnique, RemappedRows, RowRemapperHistogram,
@@ -156,6 +156,16 @@ fn remaps(gpu: &Gpu) -> Answer {
     }
 }
 
+/// As `remaps`, for what is not told of a GPU with instances either.
+fn remaps_whole(gpu: &Gpu) -> Answer {
+    remaps(gpu)?;
+    let here = |i: &Instance| i.gpu as usize == gpu.index;
+    if gpu.mig() && gpu.session.find_instance(here).is_some() {
+        return Err(Fault::NotSupported);
+    }
+    Ok(())
+}
+
 /// `nvmlDeviceGetRemappedRows`.
 pub fn remapped_rows(
     gpu: Gpu,
@@ -164,7 +174,7 @@ pub fn remapped_rows(
     pending: Out<u32>,
     failed: Out<u32>,
 ) -> Answer {
-    remaps(&gpu)?;
+    remaps_whole(&gpu)?;
     corrected.set(live!(gpu, remapped_correctable));
     uncorrected.set(live!(gpu, remapped_uncorrectable));
     pending.set(gpu.flag(flags::REMAP_PENDING).into());
@@ -174,7 +184,7 @@ pub fn remapped_rows(
 
 /// `nvmlDeviceGetRemappedRows_v2`: what waits for a reset is not active yet.
 pub fn remapped_rows_v2(gpu: Gpu, out: Out<RemappedRows>) -> Answer {
-    remaps(&gpu)?;
+    remaps_whole(&gpu)?;
     let live = gpu.live();
     out.set(RemappedRows {
         corrected_active: live.remapped_correctable,

@@ -239,14 +239,14 @@ fn validity(board: &Board, mig: bool, xid: u32) -> u64 {
         (!mig, valid::UTILIZATION),
         (board.thermal.has_memory_sensor, valid::MEMORY_TEMPERATURE),
         (board.profiling, valid::PROFILING),
-        (board.nvlink.is_some(), valid::NVLINK),
+        (!mig && board.nvlink.is_some(), valid::NVLINK),
         (board.fans > 0, valid::FAN),
         (ecc, valid::ECC),
         (remaps, valid::REMAP),
         (ecc && !remaps, valid::RETIRED),
         (xid != 0, valid::XID),
-        (board.encoders > 0, valid::ENCODER),
-        (board.decoders > 0, valid::DECODER),
+        (!mig && board.encoders > 0, valid::ENCODER),
+        (!mig && board.decoders > 0, valid::DECODER),
         (
             since(AMPERE) && board.compute_capability != GA100,
             valid::AVERAGE_POWER,
@@ -255,8 +255,8 @@ fn validity(board: &Board, mig: bool, xid: u32) -> u64 {
         (board.power.module.is_some(), valid::MODULE_POWER),
         (board.thermal.style == LimitStyle::Margin, valid::MARGIN),
         (since(VOLTA), valid::ENERGY),
-        (board.jpeg_engines > 0, valid::JPEG),
-        (board.ofa_engines > 0, valid::OFA),
+        (!mig && board.jpeg_engines > 0, valid::JPEG),
+        (!mig && board.ofa_engines > 0, valid::OFA),
     ])
 }
 

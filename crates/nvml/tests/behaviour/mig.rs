@@ -188,3 +188,27 @@ fn instances_know_their_place() {
         "it still has a compute instance"
     );
 }
+
+#[test]
+fn what_a_whole_gpu_tells_is_not_told_under_mig() {
+    let mut image = node::idle("a100-sxm4-40gb", 3);
+    node::enable_mig(&mut image, 1);
+    node::enable_mig(&mut image, 2);
+    node::cut(&mut image, 2, "1g.5gb", 7, 0, 0);
+    let _client = Client::of(&image);
+    let codes = |gpu: Handle| {
+        let (mut a, mut b, mut c, mut d) = (0, 0, 0, 0);
+        [
+            nvmlDeviceGetEncoderUtilization(gpu, &mut a, &mut b),
+            nvmlDeviceGetDecoderUtilization(gpu, &mut a, &mut b),
+            nvmlDeviceGetJpgUtilization(gpu, &mut a, &mut b),
+            nvmlDeviceGetOfaUtilization(gpu, &mut a, &mut b),
+            nvmlDeviceGetNvLinkState(gpu, 0, &mut a),
+            nvmlDeviceGetRemappedRows(gpu, &mut a, &mut b, &mut c, &mut d),
+        ]
+    };
+    // An A100 has no encoder.
+    assert_eq!(codes(gpu(0)), [3, 0, 0, 0, 0, 0]);
+    assert_eq!(codes(gpu(1)), [3, 3, 3, 3, 3, 0], "no instance yet");
+    assert_eq!(codes(gpu(2)), [3, 3, 3, 3, 3, 3]);
+}

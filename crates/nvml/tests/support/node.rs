@@ -28,11 +28,12 @@ pub(crate) fn idle(model: &str, gpus: u32) -> Image {
     image
 }
 
-/// Switches MIG mode of a GPU on: its utilisation and NVLink are no longer told.
+/// Switches MIG mode of a GPU on: its utilisation, engines and NVLink are no longer told.
 pub(crate) fn enable_mig(image: &mut Image, gpu: usize) {
     let live = &mut image.lives[gpu];
     live.flags |= flags::MIG | flags::MIG_PENDING;
-    live.valid &= !(valid::UTILIZATION | valid::NVLINK);
+    let engines = valid::ENCODER | valid::DECODER | valid::JPEG | valid::OFA;
+    live.valid &= !(valid::UTILIZATION | valid::NVLINK | engines);
 }
 
 /// Cuts a GPU instance with one compute instance that fills it; `slot` numbers the MIG devices of the GPU.
