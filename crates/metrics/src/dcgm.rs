@@ -41,15 +41,20 @@ pub(crate) const VERSIONS: &[Version] = &[
 ];
 
 /// The version of a number: `4.8.2`, `4.5.3-4.8.2` (exporter and DCGM) or `main`; without one, what the
-/// last release does.
+/// last release does. `4.9` is its first release, and `4.8.3+` means that one or any later.
 pub(crate) fn version(text: Option<&str>) -> Option<Version> {
     let wanted = match text {
         None => [4, 8, 2],
         Some("main") => [u32::MAX; 3],
         Some(text) => {
             let dcgm = text.rsplit('-').next()?;
-            let mut parts = dcgm.split('.').map(|part| part.parse::<u32>().ok());
-            let numbers = [parts.next()??, parts.next()??, parts.next()??];
+            let dcgm = dcgm.strip_suffix('+').unwrap_or(dcgm);
+            let mut parts = dcgm.split('.').map(number);
+            let numbers = [
+                parts.next()??,
+                parts.next()??,
+                parts.next().unwrap_or(Some(0))?,
+            ];
             if parts.next().is_some() {
                 return None;
             }
@@ -57,4 +62,9 @@ pub(crate) fn version(text: Option<&str>) -> Option<Version> {
         }
     };
     VERSIONS.iter().rev().find(|v| v.since <= wanted).copied()
+}
+
+/// A part of a version; `parse` alone would take a sign, too.
+fn number(part: &str) -> Option<u32> {
+    part.parse().ok().filter(|_| !part.starts_with('+'))
 }

@@ -120,7 +120,19 @@ mod tests {
 
     #[test]
     fn unknown_names_list_those_there_are() {
-        for name in ["", "dcgn", "dcgm@x", "xpum@0.1", "dcgm@", "@"] {
+        for name in [
+            "",
+            "dcgn",
+            "dcgm@x",
+            "xpum@0.1",
+            "dcgm@",
+            "@",
+            "dcgm@+",
+            "dcgm@4",
+            "dcgm@4.8.3++",
+            "dcgm@4.8.2.1",
+            "dcgm@4.",
+        ] {
             let error = Identity::by_name(name).unwrap_err().to_string();
             assert!(error.contains("dcgm@4.8.2, "), "{error}");
             assert!(error.contains("fake-gpu-operator"), "{error}");
@@ -139,6 +151,10 @@ mod tests {
         assert_eq!(hostname("dcgm-exporter@3.3.9"), "Hostname");
         assert_eq!(hostname("dcgm@4.8.3"), "hostname");
         assert_eq!(hostname("dcgm@4.10.0"), "hostname");
+        // As documents speak of them.
+        assert_eq!(hostname("dcgm@4.8.3+"), "hostname");
+        assert_eq!(hostname("dcgm@4.9"), "hostname");
+        assert_eq!(hostname("dcgm@4.8"), "Hostname");
         assert_eq!(hostname("dcgm@main"), "hostname");
     }
 }
