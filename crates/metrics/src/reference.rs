@@ -39,11 +39,11 @@ exporters. A GPU that fell off the bus keeps its Xid and health series and loses
 
 const DCGM: &str = "
 `dcgm` alone means `dcgm@4.8.2`, because that is the last release and the designs mirage follows spell
-the label `Hostname`. Any version can be named (`dcgm@4.5.3-4.8.2`, `dcgm@4.9.0`, `dcgm@main`).
+the label `Hostname`. Any version can be named (`dcgm@4.5.3-4.8.2`, `dcgm@4.8.3+`, `dcgm@4.9`, `dcgm@main`).
 
 The other identities are files of `crates/metrics/identities/`, and a file of your own works the same.
 They always show who holds a device where their exporter does, and show boards of their exporter's maker
-only, unless told to show any. Some have no label that names the node (`collectd`, `xpumd`,
+only, unless told to show any. Some have no label that names the node (`collectd`, `gaudi`, `xpumd`,
 `nvidia-gpu-exporter`): their exporters run on each node, so scrape such an identity node by node.
 
 ## dcgm
@@ -67,8 +67,8 @@ their field ids.
 | `virtual_gpus` | `--kubernetes-virtual-gpus` | one series for each pod that shares a device, with `vgpu` where the device's id names a share (`::2`, `/vgpu2`); GPU_UTIL and FB_USED are split among them and also kept whole |
 | `xid_window_ms` | `-x` | window of `DCGM_EXP_XID_ERRORS_COUNT` and of the Xids that count for health |
 | `clock_window_ms` | `--clock-events-count-window-size` | window of `DCGM_EXP_CLOCK_EVENTS_COUNT` |
-| `xid_zero` | | prints Xid 0 for a GPU that never had one |
-| `any_vendor` | | also shows boards that are not NVIDIA's |
+| `xid_zero` | (`--xid-zero` of mirage) | prints Xid 0 for a GPU that never had one |
+| `any_vendor` | (`--any-vendor` of mirage) | also shows boards that are not NVIDIA's |
 
 What differs from the real exporter, on purpose:
 

@@ -99,6 +99,12 @@ pub struct TextArgs {
           default_missing_value = "true", hide_possible_values = true, action = ArgAction::Set,
           value_parser = BoolishValueParser::new())]
     pub kubernetes_virtual_gpus: bool,
+    /// Print Xid 0 for a GPU that never had one; dcgm-exporter leaves it out
+    #[arg(long)]
+    pub xid_zero: bool,
+    /// Also show boards of makers the imitated exporter does not serve
+    #[arg(long)]
+    pub any_vendor: bool,
 }
 
 impl TextArgs {
@@ -117,6 +123,8 @@ impl TextArgs {
             virtual_gpus: self.kubernetes_virtual_gpus,
             xid_window_ms: self.xid_count_window_size,
             clock_window_ms: self.clock_events_count_window_size,
+            xid_zero: self.xid_zero,
+            any_vendor: self.any_vendor,
             ..Options::default()
         })
     }

@@ -567,6 +567,17 @@ mod tests {
     }
 
     #[test]
+    fn more_than_the_real_one_shows_is_shown_when_asked_for() {
+        let more = |args: &[&str]| {
+            let options = parse(args).recipe(None).unwrap().options;
+            (options.xid_zero, options.any_vendor)
+        };
+        assert_eq!(more(&[]), (false, false));
+        assert_eq!(more(&["--xid-zero"]), (true, false));
+        assert_eq!(more(&["-any-vendor"]), (false, true));
+    }
+
+    #[test]
     fn the_host_name_is_the_nodes_unless_told_otherwise() {
         let host = |args: &[&str], node: Option<&str>| {
             let recipe = parse(args).recipe(node.map(str::to_owned)).unwrap();
