@@ -38,7 +38,8 @@ pub(super) struct Nodes {
 #[derive(Debug)]
 struct Inner {
     nodes: Vec<Node>,
-    last: Vec<Arc<Image>>,
+    /// What each of them showed last, if it could be read ever.
+    last: Vec<Option<Arc<Image>>>,
     taken: Option<Instant>,
 }
 
@@ -78,8 +79,8 @@ impl Nodes {
         }
         Ok(Nodes {
             inner: Mutex::new(Inner {
+                last: vec![None; nodes.len()],
                 nodes,
-                last: Vec::new(),
                 taken: None,
             }),
             every,
@@ -97,17 +98,17 @@ impl Nodes {
             .taken
             .is_some_and(|taken| now.saturating_duration_since(taken) < self.every);
         if recent && !self.every.is_zero() {
-            return inner.last.clone();
+            return inner.last.iter().flatten().cloned().collect();
         }
-        let mut images = Vec::with_capacity(inner.nodes.len());
-        for at in 0..inner.nodes.len() {
-            let image = inner.nodes[at].image(now);
+        let Inner { nodes, last, taken } = &mut *inner;
+        for (node, last) in nodes.iter_mut().zip(last.iter_mut()) {
             // A state that cannot be read just now shows what it showed last.
-            images.extend(image.or_else(|| inner.last.get(at).cloned()));
+            if let Some(image) = node.image(now) {
+                *last = Some(image);
+            }
         }
-        inner.last.clone_from(&images);
-        inner.taken = Some(now);
-        images
+        *taken = Some(now);
+        last.iter().flatten().cloned().collect()
     }
 }
 
