@@ -2,7 +2,7 @@
 //! node` is one with companions that talk to Kubernetes.
 
 use std::io::{ErrorKind, Write};
-use std::net::{SocketAddr, TcpListener, ToSocketAddrs};
+use std::net::{Ipv6Addr, SocketAddr, TcpListener, ToSocketAddrs};
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
@@ -347,18 +347,30 @@ pub fn listen(text: &str) -> Result<TcpListener> {
             "--listen {text}: {why}; write for example 127.0.0.1:9400 or :9400"
         ))
     };
-    let spelled = match text.strip_prefix(':') {
-        Some(port) => format!("0.0.0.0:{port}"),
-        None => text.into(),
+    let anywhere = text.starts_with(':');
+    let spelled = if anywhere {
+        format!("0.0.0.0{text}")
+    } else {
+        text.to_owned()
     };
     let addresses: Vec<SocketAddr> = match spelled.to_socket_addrs() {
         Ok(addresses) => addresses.collect(),
         Err(error) => return Err(bad(&error.to_string())),
     };
-    if addresses.is_empty() {
+    let Some(first) = addresses.first() else {
         return Err(bad("no such address"));
-    }
-    let listener = match TcpListener::bind(&*addresses) {
+    };
+    let bound = if anywhere {
+        // As Go programs do: a socket of IPv6 takes IPv4, too, unless the machine has none.
+        let both = SocketAddr::from((Ipv6Addr::UNSPECIFIED, first.port()));
+        TcpListener::bind(both).or_else(|error| match error.kind() {
+            ErrorKind::AddrInUse => Err(error),
+            _ => TcpListener::bind(first),
+        })
+    } else {
+        TcpListener::bind(&*addresses)
+    };
+    let listener = match bound {
         Ok(listener) => listener,
         Err(error) if error.kind() == ErrorKind::AddrInUse => bail!(
             "listening on {text}: the port is in use; end who holds it, or choose another with \
@@ -370,4 +382,23 @@ pub fn listen(text: &str) -> Result<TcpListener> {
         .set_nonblocking(true)
         .with_context(|| format!("listening on {text}"))?;
     Ok(listener)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::net::{Ipv4Addr, TcpStream};
+
+    use super::*;
+
+    #[test]
+    fn every_address_is_of_both_kinds() {
+        let port = listen(":0").and_then(|l| Ok((l.local_addr()?.port(), l)));
+        let (port, _listener) = port.expect("it listens");
+        assert!(TcpStream::connect((Ipv4Addr::LOCALHOST, port)).is_ok());
+        let has_six = TcpListener::bind((Ipv6Addr::LOCALHOST, 0)).is_ok();
+        assert_eq!(
+            TcpStream::connect((Ipv6Addr::LOCALHOST, port)).is_ok(),
+            has_six
+        );
+    }
 }
