@@ -252,11 +252,7 @@ fn an_identity_of_fakedev_is_followed_and_its_gaps_are_told() {
     assert!(up.page("/own").contains("xpum_power_watts{"));
     // Beside it, /metrics is what it always is.
     assert!(up.page("/metrics").contains("DCGM_FI_DEV_GPU_TEMP{"));
-    assert!(
-        up.told().contains("no GPU has a metric \"hangs\""),
-        "{}",
-        up.told()
-    );
+    up.wait_until_told("no GPU has a metric \"hangs\"");
     replace(&file, r#"{"MetricMap": {"power": "watts"}}"#);
     wait_for("the new names", || {
         let page = up.page("/own");
