@@ -138,7 +138,8 @@ impl Power {
 
 /// Keeps the clock up for some seconds after load; returns whether the device is at rest.
 fn settle_hold(gpu: &mut Gpu, load: &Load, noise: &Noise, secs: f64) -> bool {
-    if load.busy >= IDLE_BELOW {
+    // Copies keep a device awake as kernels do.
+    if load.busy.max(load.band).max(load.link) >= IDLE_BELOW {
         gpu.heat.hold_s = (2.0 + 8.0 * noise.draw(Channel::Hold)) as f32;
         return false;
     }
@@ -158,6 +159,8 @@ fn clock(gpu: &mut Gpu, board: &Board, load: &Load, power: &Power, idle: bool) -
     if gpu.ailments.clocks_stuck {
         // A clock that was off sticks where it comes up.
         r.sm_mhz = r.sm_mhz.max(crate::gpu::mhz(low));
+        // What held it before holds it no longer: the clock follows nothing.
+        r.reasons = if idle { reasons::IDLE } else { 0 };
         return u32::from(r.sm_mhz);
     }
     r.reasons = 0;

@@ -349,6 +349,23 @@ fn stuck_clocks_stay_where_they_are() {
 }
 
 #[test]
+fn stuck_clocks_name_no_limit_that_is_gone() {
+    let mut world = world("a100-sxm4-40gb", 1);
+    world.start(steady("job", 100.0));
+    let brake = world.strike(Fault::PowerBrake);
+    world.run(2);
+    assert_ne!(world.readings().reasons & reasons::POWER_BRAKE, 0);
+    world.strike(Fault::Xid(62));
+    world.ask(Input::Heal(FaultSelector::Id(brake))).unwrap();
+    world.run(2);
+    let before = world.readings().violations.board_limit_ns;
+    world.run(10);
+    let r = world.readings();
+    assert_eq!(r.sm_mhz, 705);
+    assert_eq!((r.reasons, r.violations.board_limit_ns), (0, before));
+}
+
+#[test]
 fn plugin_misbehaviour_is_listed_and_touches_nothing_else() {
     let mut world = world("a100-sxm4-40gb", 1);
     let before = world.readings().clone();

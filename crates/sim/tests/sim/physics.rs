@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use mirage_model::plan::Fault;
+use mirage_model::plan::{Fault, Range};
 use mirage_sim::{Input, Setting, reasons};
 
 use crate::fleet::*;
@@ -401,4 +401,21 @@ fn alternate_slots_of_a_b200_sit_apart() {
     let expected = board("b200-sxm6-180gb").slot_offset_c;
     assert!(expected > 5.0);
     assert!((f64::from(apart) - expected).abs() <= 1.0, "{apart}");
+}
+
+#[test]
+fn copies_alone_keep_a_board_awake() {
+    let mut world = world("l4", 1);
+    let mut copies = steady("copies", 0.0);
+    copies.activity[0].bandwidth = Some(Range {
+        low: 80.0,
+        high: 80.0,
+    });
+    world.start(copies);
+    world.run(30);
+    let r = world.readings();
+    assert_eq!(r.gpu_percent, 0);
+    assert!(r.memory_percent > 0);
+    assert_eq!(u32::from(r.mem_mhz), board("l4").clocks.mem_max_mhz);
+    assert_eq!((r.pstate, r.reasons & reasons::IDLE), (0, 0));
 }

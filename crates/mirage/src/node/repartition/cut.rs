@@ -187,7 +187,13 @@ fn perform(core: &mut Core, node: u32, step: &Step) -> Result<(), String> {
         act(MigOp::DestroyGi { gi: *gi })?;
     }
     if let Some(on) = step.switch {
-        act(MigOp::Enable(on))?;
+        // A GPU in use only notes the mode for its next reset, and cannot be cut now.
+        if act(MigOp::Enable(on))? == Answer::InUse {
+            return Err(format!(
+                "GPU {} is in use, MIG mode stays as it is",
+                step.gpu
+            ));
+        }
     }
     for wanted in &step.create {
         let made = act(MigOp::CreateGi {
