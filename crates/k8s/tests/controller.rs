@@ -360,7 +360,7 @@ async fn a_lease_that_is_taken_ends_a_reign_and_one_that_is_free_begins_one() {
 async fn conflicts_and_a_server_that_goes_away_are_outlasted() {
     let cluster = Cluster::start(TWO).await;
     cluster.ready("gpu-0").await;
-    cluster.store.conflict(12);
+    cluster.store.conflict("/", 12);
     cluster.bind("a", "gpu-0", 1);
     cluster.runs("a").await;
     cluster.holders("gpu-0", &["a", "", "", ""]).await;
@@ -452,6 +452,27 @@ async fn whoever_ends_gives_the_lease_back() {
     resign(&client, &shared).await.unwrap();
     assert_eq!(holder(&store), "two");
     next.end().await;
+}
+
+#[tokio::test]
+async fn a_lease_that_others_write_to_is_kept() {
+    let cluster = Cluster::start(TWO).await;
+    let mut leads = cluster.shared.leads();
+    leads.wait_for(|leads| *leads).await.unwrap();
+    cluster.ready("gpu-0").await;
+    cluster.ready("gpu-1").await;
+    // Whoever writes in between, it is still its holder's.
+    let renewed = |store: &Store| store.get(LEASE).map(|it| it["spec"]["renewTime"].clone());
+    let before = renewed(&cluster.store);
+    cluster.store.conflict(LEASE, 5);
+    let outcome = tokio::select! {
+        lost = leads.wait_for(|leads| !*leads) => Err(lost.is_ok()),
+        () = cluster.until("renewal", |store| {
+            (renewed(store) != before && store.conflicts() == 0).then_some(())
+        }) => Ok(()),
+    };
+    assert_eq!(outcome, Ok(()), "it gave up acting");
+    cluster.end().await;
 }
 
 #[tokio::test]

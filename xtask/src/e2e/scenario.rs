@@ -12,6 +12,7 @@ mod reign;
 mod runtime;
 mod share;
 mod slices;
+mod storm;
 mod work;
 
 use std::fs;
@@ -22,6 +23,7 @@ use anyhow::{Context, Result, bail};
 
 use super::cluster::Cluster;
 use super::controller::{Controller, Place};
+use super::door::Gate;
 use super::mirage::{Exporter, Mirage};
 use super::node::{Node, Runtime};
 use super::pki::Pki;
@@ -66,6 +68,9 @@ const SCENARIOS: &[Scenario] = &[
     ("mig-on-demand", document::mig_on_demand),
     ("server-away", reign::server_away),
     ("two-controllers", reign::two_controllers),
+    ("cut-off", storm::cut_off),
+    ("forgotten", storm::forgotten),
+    ("rivals", storm::rivals),
     ("install", install::install),
     ("random", random::lives),
 ];
@@ -136,6 +141,14 @@ impl Stage {
     /// A `mirage controller`, with the administrator's rights.
     fn controller(&self, place: Place) -> Result<Controller> {
         Controller::start(place, &self.program, &self.admin(), &self.scratch)
+    }
+
+    /// A `mirage controller` that reaches the API server through a gate of its own.
+    fn gated(&self, place: Place) -> Result<(Controller, Gate)> {
+        let gate = Gate::new(&self.admin(), &self.scratch)?;
+        let kubeconfig = gate.kubeconfig();
+        let controller = Controller::start(place, &self.program, kubeconfig, &self.scratch)?;
+        Ok((controller, gate))
     }
 
     /// A `mirage node` with these options.

@@ -82,11 +82,6 @@ impl Candidate {
         self.renewed = Some(asked);
     }
 
-    /// Gives up acting, as after a conflict.
-    pub fn lost(&mut self) {
-        self.renewed = None;
-    }
-
     /// Whether another was seen to hold it.
     pub fn is_behind(&self) -> bool {
         let other = |(standing, _): &(Standing, Instant)| {
@@ -144,7 +139,6 @@ mod tests {
         );
         assert_eq!(me.step(standing("other", 2), late), Step::Take);
         // Somebody else was faster.
-        me.lost();
         assert_eq!(me.step(standing("third", 3), late), Step::Wait);
         assert!(!me.leads(late));
         assert_eq!(me.step(standing("", 4), late), Step::Take);

@@ -38,8 +38,8 @@ struct Inner {
     age: u64,
     /// Requests that are answered with 500.
     failures: u32,
-    /// Writes that are refused because somebody else was faster.
-    conflicts: u32,
+    /// Writes that are refused because somebody else was faster: below which path, and how many.
+    conflicts: (String, u32),
     /// Connections break before an answer is whole.
     is_away: bool,
 }
@@ -102,9 +102,14 @@ impl Store {
         self.changed.send_modify(|number| *number += 1);
     }
 
-    /// The next writes are refused: somebody else was faster.
-    pub(crate) fn conflict(&self, times: u32) {
-        self.inner.lock().unwrap().conflicts = times;
+    /// How many writes are still to be refused.
+    pub(crate) fn conflicts(&self) -> u32 {
+        self.inner.lock().unwrap().conflicts.1
+    }
+
+    /// The next writes below a path are refused: somebody else was faster.
+    pub(crate) fn conflict(&self, below: &str, times: u32) {
+        self.inner.lock().unwrap().conflicts = (below.to_owned(), times);
     }
 
     /// Goes away, watches and all; or comes back.
@@ -217,8 +222,9 @@ async fn answer(
             inner.failures -= 1;
             return reply(500, &failure(500, "InternalError"));
         }
-        if method != Method::GET && inner.conflicts > 0 {
-            inner.conflicts -= 1;
+        let (below, times) = &mut inner.conflicts;
+        if method != Method::GET && *times > 0 && path.starts_with(&**below) {
+            *times -= 1;
             return reply(409, &failure(409, "Conflict"));
         }
     }

@@ -15,13 +15,13 @@ use crate::e2e::controller::{
 use crate::e2e::process::until;
 
 /// Nodes without a kubelet.
-const DOCUMENT: &str = "pools:\n  gpu: { model: t4, gpus: 4, virtual-nodes: 2 }\n";
-const NODE: &str = "gpu-0";
+pub(super) const DOCUMENT: &str = "pools:\n  gpu: { model: t4, gpus: 4, virtual-nodes: 2 }\n";
+pub(super) const NODE: &str = "gpu-0";
 /// How long nothing is written by a controller that has nothing to write.
 const CALM: Duration = Duration::from_secs(2);
 
 /// A pod on a node without a kubelet.
-fn bind(cluster: &Cluster, name: &str, gpus: u32) -> Result<()> {
+pub(super) fn bind(cluster: &Cluster, name: &str, gpus: u32) -> Result<()> {
     let limits = json!({ GPU: gpus.to_string() });
     let pod = json!({
         "apiVersion": "v1", "kind": "Pod", "metadata": { "name": name },
@@ -99,24 +99,7 @@ pub(super) fn two_controllers(stage: &mut Stage) -> Result<()> {
         "the second controller writes while the first acts"
     );
 
-    // What it has still to say about its nodes, it may say first.
-    let mut last = None;
-    let before = until("a controller with nothing to write", || {
-        let now = first.deeds()?;
-        let is_calm = last
-            .replace((now, Instant::now()))
-            .is_some_and(|(before, since)| {
-                if before == now {
-                    last = Some((now, since));
-                }
-                before == now && since.elapsed() > CALM
-            });
-        Ok(if is_calm {
-            Ok(now)
-        } else {
-            Err(format!("{now} writes"))
-        })
-    })?;
+    let before = calm(&first)?;
     first.freeze()?;
     bind(cluster, "b", 1)?;
     leads(cluster, SECOND.identity)?;
@@ -152,8 +135,29 @@ pub(super) fn two_controllers(stage: &mut Stage) -> Result<()> {
     end(stage, first)
 }
 
+/// Waits until a controller has said what it has to say about its nodes; returns how often it wrote.
+pub(super) fn calm(controller: &Controller) -> Result<u64> {
+    let mut last = None;
+    until("a controller with nothing to write", || {
+        let now = controller.deeds()?;
+        let is_calm = last
+            .replace((now, Instant::now()))
+            .is_some_and(|(before, since)| {
+                if before == now {
+                    last = Some((now, since));
+                }
+                before == now && since.elapsed() > CALM
+            });
+        Ok(if is_calm {
+            Ok(now)
+        } else {
+            Err(format!("{now} writes"))
+        })
+    })
+}
+
 /// Waits until a controller holds the lease.
-fn leads(cluster: &Cluster, identity: &str) -> Result<()> {
+pub(super) fn leads(cluster: &Cluster, identity: &str) -> Result<()> {
     let lease =
         format!("/apis/coordination.k8s.io/v1/namespaces/{NAMESPACE}/leases/mirage-controller");
     until(&format!("lease of {identity}"), || {
@@ -167,7 +171,7 @@ fn leads(cluster: &Cluster, identity: &str) -> Result<()> {
 }
 
 /// Takes everything back.
-fn end(stage: &Stage, controller: Controller) -> Result<()> {
+pub(super) fn end(stage: &Stage, controller: Controller) -> Result<()> {
     stage.cluster.clear()?;
     controller.kill()?;
     uninstall(&stage.program, &stage.admin())

@@ -14,6 +14,9 @@ use crate::controller::MANAGER;
 use crate::controller::lease::{Candidate, DURATION, RENEW, Standing, Step};
 use crate::error::chain;
 
+/// How often a write is tried anew when another was faster.
+const TRIES: u32 = 8;
+
 /// Competes for the lease, for ever.
 pub(super) async fn compete(client: Client, shared: Arc<Shared>, tell: Tell) {
     const PART: &str = "lease";
@@ -24,11 +27,7 @@ pub(super) async fn compete(client: Client, shared: Arc<Shared>, tell: Tell) {
     let api: Api<Lease> = Api::namespaced(client.clone(), &namespace);
     let mut candidate = Candidate::new(&name);
     loop {
-        let asked = Instant::now();
-        match once(&api, &name, &mut candidate, asked).await {
-            Ok(()) => tell(PART, Ok(())),
-            Err(why) => tell(PART, Err(why)),
-        }
+        tell(PART, once(&api, &name, &mut candidate).await);
         shared.reign(candidate.until());
         shared.stand_by(candidate.is_behind());
         tokio::time::sleep(RENEW.min(DURATION / 3)).await;
@@ -37,61 +36,73 @@ pub(super) async fn compete(client: Client, shared: Arc<Shared>, tell: Tell) {
     }
 }
 
-async fn once(
-    api: &Api<Lease>,
-    me: &str,
-    candidate: &mut Candidate,
-    asked: Instant,
-) -> Result<(), String> {
+/// Looks at the lease and does what is to be done about it, anew where another wrote to it in between.
+async fn once(api: &Api<Lease>, me: &str, candidate: &mut Candidate) -> Result<(), String> {
     let trouble = |error: kube::Error| format!("leading: {}", chain(&error));
     let ask = async {
-        let lease = api.get_opt(MANAGER).await.map_err(trouble)?;
-        let standing = lease.as_ref().map(|lease| Standing {
-            holder: lease
-                .spec
-                .as_ref()
-                .and_then(|spec| spec.holder_identity.clone())
-                .unwrap_or_default(),
-            version: lease.metadata.resource_version.clone().unwrap_or_default(),
-        });
-        let step = candidate.step(standing, asked);
-        let before = lease.as_ref().and_then(|lease| lease.spec.clone());
-        let written = match (step, lease) {
-            (Step::Wait, _) => return Ok(()),
-            (Step::Create, _) | (_, None) => {
-                let metadata = ObjectMeta {
-                    name: Some(MANAGER.into()),
-                    ..ObjectMeta::default()
-                };
-                let lease = Lease {
-                    metadata,
-                    spec: Some(spec(me, None, true)),
-                };
-                api.create(&PostParams::default(), &lease).await
+        for _ in 0..TRIES {
+            let asked = Instant::now();
+            let lease = api.get_opt(MANAGER).await.map_err(trouble)?;
+            let step = candidate.step(lease.as_ref().map(standing), asked);
+            match write(api, me, step, lease).await {
+                Ok(true) => candidate.renewed(asked),
+                Ok(false) => {}
+                Err(kube::Error::Api(status))
+                    if status.is_conflict() || status.is_already_exists() =>
+                {
+                    continue;
+                }
+                Err(error) => return Err(trouble(error)),
             }
-            (step, Some(mut lease)) => {
-                // With the version that was read: of two who write at once, one is refused.
-                lease.spec = Some(spec(me, before.as_ref(), step == Step::Take));
-                lease.metadata.managed_fields = None;
-                api.replace(MANAGER, &PostParams::default(), &lease).await
-            }
-        };
-        match written {
-            Ok(_) => {
-                candidate.renewed(asked);
-                Ok(())
-            }
-            Err(kube::Error::Api(status)) if status.is_conflict() || status.is_already_exists() => {
-                candidate.lost();
-                Ok(())
-            }
-            Err(error) => Err(trouble(error)),
+            return Ok(());
         }
+        Err(format!(
+            "leading: others wrote to the lease in between, {TRIES} times"
+        ))
     };
     match tokio::time::timeout(RENEW, ask).await {
         Ok(outcome) => outcome,
         Err(_) => Err("leading: the server does not answer in time".into()),
     }
+}
+
+fn standing(lease: &Lease) -> Standing {
+    let spec = lease.spec.as_ref();
+    let holder = spec.and_then(|spec| spec.holder_identity.clone());
+    Standing {
+        holder: holder.unwrap_or_default(),
+        version: lease.metadata.resource_version.clone().unwrap_or_default(),
+    }
+}
+
+/// Takes a step; returns whether the lease is this controller's by it.
+async fn write(
+    api: &Api<Lease>,
+    me: &str,
+    step: Step,
+    lease: Option<Lease>,
+) -> Result<bool, kube::Error> {
+    match (step, lease) {
+        (Step::Wait, _) => return Ok(false),
+        (Step::Create, _) | (_, None) => {
+            let metadata = ObjectMeta {
+                name: Some(MANAGER.into()),
+                ..ObjectMeta::default()
+            };
+            let lease = Lease {
+                metadata,
+                spec: Some(spec(me, None, true)),
+            };
+            api.create(&PostParams::default(), &lease).await?
+        }
+        (step, Some(mut lease)) => {
+            // With the version that was read: of two who write at once, one is refused.
+            lease.spec = Some(spec(me, lease.spec.as_ref(), step == Step::Take));
+            lease.metadata.managed_fields = None;
+            api.replace(MANAGER, &PostParams::default(), &lease).await?
+        }
+    };
+    Ok(true)
 }
 
 /// Gives the lease back, so that the next need not wait until it has run out. This controller acts no more.
