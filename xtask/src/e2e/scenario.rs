@@ -72,6 +72,8 @@ const SCENARIOS: &[Scenario] = &[
     ("forgotten", storm::forgotten),
     ("rivals", storm::rivals),
     ("install", install::install),
+    ("as-fake-gpu-operator", install::as_fake_gpu_operator),
+    ("as-gpu-operator", install::as_gpu_operator),
     ("random", random::lives),
 ];
 

@@ -17,7 +17,48 @@ use crate::e2e::process::until;
 use crate::image::{self, Layer};
 use crate::shell::root;
 
-const NAMESPACE: &str = "mirage";
+/// What the manifests call things.
+struct Names {
+    manifest: &'static str,
+    uninstall: &'static str,
+    namespace: &'static str,
+    agents: &'static str,
+    controller: &'static str,
+    topology: &'static str,
+    /// What is there only to be found, and never runs.
+    placeholders: &'static [&'static str],
+    /// What a node's document calls the number of its GPUs' memory.
+    memory: &'static str,
+}
+
+const OURS: Names = Names {
+    manifest: "mirage.yaml",
+    uninstall: "uninstall.yaml",
+    namespace: "mirage",
+    agents: "mirage-node",
+    controller: "mirage-controller",
+    topology: "mirage-topology",
+    placeholders: &[],
+    memory: "gpu-memory:",
+};
+const FAKE_GPU_OPERATOR: Names = Names {
+    manifest: "fake-gpu-operator.yaml",
+    uninstall: "uninstall-gpu-operator.yaml",
+    namespace: "gpu-operator",
+    agents: "nvidia-dcgm-exporter",
+    controller: "status-updater",
+    topology: "topology-server",
+    placeholders: &["daemonsets/device-plugin", "deployments/gpu-operator"],
+    memory: "gpuMemory:",
+};
+const GPU_OPERATOR: Names = Names {
+    manifest: "gpu-operator.yaml",
+    controller: "gpu-operator",
+    placeholders: &["daemonsets/nvidia-device-plugin-daemonset"],
+    memory: "gpu-memory:",
+    ..FAKE_GPU_OPERATOR
+};
+
 const POOL: &str = "run.ai/simulated-gpu-node-pool";
 /// Where the agent leaves files on a node, all of which go with it.
 const PLACES: &[&str] = &["/run/mirage", "/var/lib/nvidia-mock", "/var/run/cdi"];
@@ -25,40 +66,31 @@ const PLUGINS: &str = "/var/lib/kubelet/device-plugins";
 
 /// Installed from the manifests, used, changed and taken back.
 pub(super) fn install(stage: &mut Stage) -> Result<()> {
-    let scratch = stage.scratch.join("install");
-    let name = format!("{}:{}", image::NAME, image::TAG);
-    let made = image::make(&stage.program, &scratch, &name, Layer::Plain)?;
-    stage.node.import(&made.archive)?;
+    let names = &OURS;
+    import(stage, names)?;
     let cluster = &stage.cluster;
-    let installed = manifest("mirage.yaml")?;
-    apply(stage, "install.yaml", &installed)?;
-    cluster.kubectl(&["label", "node", NODE, &format!("{POOL}=default")])?;
-    told(cluster, "daemonsets/mirage-node", rolled_out)?;
-    told(cluster, "deployments/mirage-controller", available)?;
-    cluster.allocatable(GPU, 8)?;
-    cluster.run(&Pod::with("tenant", GPU, 1))?;
-    let uuid = only_gpu(stage, "tenant", "main")?;
-    scraped(cluster, &uuid)?;
-    told(cluster, &format!("nodes/{NODE}"), labelled)?;
-    ensure_narrow(cluster)?;
+    let installed = manifest(names.manifest)?;
+    let uuid = installed_and_used(stage, names, &installed)?;
+    ensure_narrow(cluster, names)?;
 
     // Another option for the agents, and a pool of nodes without a kubelet.
     let (option, pool) = ("            - --listen=:9400\n", "    pools:\n");
     ensure!(
         installed.contains(option) && installed.contains(pool),
-        "deploy/manifests/mirage.yaml has changed; the scenario must follow"
+        "deploy/manifests/{} has changed; the scenario must follow",
+        names.manifest
     );
     let virtual_pool = format!("{pool}      cloud: {{ model: l4, gpus: 4, virtual-nodes: 2 }}\n");
     let upgraded = installed
         .replacen(option, &format!("{option}            - --condition\n"), 1)
         .replacen(pool, &virtual_pool, 1);
-    apply(stage, "upgrade.yaml", &upgraded)?;
-    told(cluster, "daemonsets/mirage-node", rolled_out)?;
-    told(cluster, "nodes/cloud-1", ready)?;
-    told(cluster, "configmaps/topology-cloud-1", |_| true)?;
-    topology(cluster, "cloud-1")?;
+    let everything = apply(stage, "upgrade.yaml", &upgraded)?;
+    names.told(cluster, &names.set(), rolled_out)?;
+    names.told(cluster, "nodes/cloud-1", ready)?;
+    names.told(cluster, "configmaps/topology-cloud-1", |_| true)?;
+    names.topology(cluster, "cloud-1")?;
     cluster.allocatable(GPU, 8)?;
-    scraped(cluster, &uuid)?;
+    names.scraped(cluster, &uuid)?;
     let after = nvml(stage, "tenant", "main")?.gpus;
     ensure!(
         after == [uuid.as_str()],
@@ -68,23 +100,88 @@ pub(super) fn install(stage: &mut Stage) -> Result<()> {
 
     // Out of its pool, a node is a plain one again; back in it, a GPU node.
     cluster.kubectl(&["label", "node", NODE, &format!("{POOL}-")])?;
-    told(cluster, &format!("nodes/{NODE}"), |node| {
+    names.told(cluster, &format!("nodes/{NODE}"), |node| {
         mark(node).is_none()
     })?;
     cluster.kubectl(&["label", "node", NODE, &format!("{POOL}=default")])?;
-    told(cluster, "daemonsets/mirage-node", rolled_out)?;
-    told(cluster, &format!("nodes/{NODE}"), labelled)?;
+    names.told(cluster, &names.set(), rolled_out)?;
+    names.told(cluster, &format!("nodes/{NODE}"), labelled)?;
     cluster.allocatable(GPU, 8)?;
+    taken_back(stage, names, &everything)
+}
 
-    // As docs/guide/install.md has it: the job first, then everything.
-    let uninstall = apply(stage, "uninstall.yaml", &manifest("uninstall.yaml")?)?;
-    told(cluster, "jobs/mirage-uninstall", succeeded)?;
-    let everything = stage.scratch.join("upgrade.yaml").display().to_string();
+/// Under fake-gpu-operator's names: what looks for it finds it, and its documents are spelled as it spells them.
+pub(super) fn as_fake_gpu_operator(stage: &mut Stage) -> Result<()> {
+    under_other_names(stage, &FAKE_GPU_OPERATOR)
+}
+
+/// Under the GPU operator's names.
+pub(super) fn as_gpu_operator(stage: &mut Stage) -> Result<()> {
+    under_other_names(stage, &GPU_OPERATOR)
+}
+
+fn under_other_names(stage: &mut Stage, names: &Names) -> Result<()> {
+    import(stage, names)?;
+    let cluster = &stage.cluster;
+    let text = manifest(names.manifest)?;
+    installed_and_used(stage, names, &text)?;
+    for placeholder in names.placeholders {
+        names.told(cluster, placeholder, |_| true)?;
+    }
+    cluster.kubectl(&["get", "clusterpolicies.nvidia.com"])?;
+    let runtimes = "/apis/node.k8s.io/v1/runtimeclasses/nvidia";
+    ensure!(cluster.find(runtimes)?.is_some(), "no RuntimeClass nvidia");
+    let deploy = |node: &Value| {
+        let labels = &node["metadata"]["labels"];
+        labels["nvidia.com/gpu.deploy.device-plugin"] == "true"
+            && labels["nvidia.com/gpu.present"] == "true"
+    };
+    names.told(cluster, &format!("nodes/{NODE}"), deploy)?;
+    let spelled = |map: &Value| {
+        let text = map["data"]["topology.yml"].as_str();
+        text.is_some_and(|text| text.contains(names.memory))
+    };
+    names.told(cluster, &format!("configmaps/topology-{NODE}"), spelled)?;
+    cluster.delete("tenant")?;
+    let everything = stage.scratch.join("install.yaml").display().to_string();
+    taken_back(stage, names, &everything)
+}
+
+/// Puts the image where the container runtime finds it.
+fn import(stage: &mut Stage, names: &Names) -> Result<()> {
+    let scratch = stage.scratch.join(format!("image-for-{}", names.manifest));
+    let name = format!("{}:{}", image::NAME, image::TAG);
+    let made = image::make(&stage.program, &scratch, &name, Layer::Plain)?;
+    stage.node.import(&made.archive)
+}
+
+/// Installs, and has a tenant use a GPU; returns which.
+fn installed_and_used(stage: &Stage, names: &Names, manifest: &str) -> Result<String> {
+    let cluster = &stage.cluster;
+    apply(stage, "install.yaml", manifest)?;
+    cluster.kubectl(&["label", "node", NODE, &format!("{POOL}=default")])?;
+    names.told(cluster, &names.set(), rolled_out)?;
+    let controller = format!("deployments/{}", names.controller);
+    names.told(cluster, &controller, available)?;
+    cluster.allocatable(GPU, 8)?;
+    cluster.run(&Pod::with("tenant", GPU, 1))?;
+    let uuid = only_gpu(stage, "tenant", "main")?;
+    names.scraped(cluster, &uuid)?;
+    names.told(cluster, &format!("nodes/{NODE}"), labelled)?;
+    names.topology(cluster, NODE)?;
+    Ok(uuid)
+}
+
+/// As docs/guide/install.md has it: the job first, then everything.
+fn taken_back(stage: &Stage, names: &Names, everything: &str) -> Result<()> {
+    let cluster = &stage.cluster;
+    let uninstall = apply(stage, "uninstall.yaml", &manifest(names.uninstall)?)?;
+    names.told(cluster, "jobs/mirage-uninstall", succeeded)?;
     // The job has deleted some of it already.
     let mut delete = vec!["delete", "--ignore-not-found"];
-    delete.extend(["-f", &uninstall, "-f", &everything]);
+    delete.extend(["-f", &uninstall, "-f", everything]);
     cluster.kubectl(&delete)?;
-    nothing_left(cluster)?;
+    nothing_left(cluster, names)?;
     cluster.kubectl(&["label", "node", NODE, &format!("{POOL}-")])?;
     Ok(())
 }
@@ -101,38 +198,87 @@ fn apply(stage: &Stage, name: &str, text: &str) -> Result<String> {
     Ok(path)
 }
 
-/// The path of an object in the API server, from `kind/name`.
-fn path(object: &str) -> String {
-    let kind = object.split('/').next().unwrap_or_default();
-    match kind {
-        "nodes" => format!("/api/v1/{object}"),
-        "configmaps" => format!("/api/v1/namespaces/{NAMESPACE}/{object}"),
-        "jobs" => format!("/apis/batch/v1/namespaces/{NAMESPACE}/{object}"),
-        _ => format!("/apis/apps/v1/namespaces/{NAMESPACE}/{object}"),
+impl Names {
+    /// The agents' set.
+    fn set(&self) -> String {
+        format!("daemonsets/{}", self.agents)
     }
-}
 
-/// Waits until an object is as wanted.
-fn told(cluster: &Cluster, object: &str, wanted: impl Fn(&Value) -> bool) -> Result<()> {
-    until(&format!("wanted state of {object}"), || {
-        let Some(found) = cluster.find(&path(object))? else {
-            return Ok(Err("it is not there".to_owned()));
-        };
-        Ok(if wanted(&found) {
-            Ok(())
-        } else {
-            Err(format!("{} {}", found["status"], troubles(cluster)?))
+    /// The path of an object in the API server, from `kind/name`.
+    fn path(&self, object: &str) -> String {
+        let namespace = self.namespace;
+        let kind = object.split('/').next().unwrap_or_default();
+        match kind {
+            "nodes" => format!("/api/v1/{object}"),
+            "configmaps" => format!("/api/v1/namespaces/{namespace}/{object}"),
+            "jobs" => format!("/apis/batch/v1/namespaces/{namespace}/{object}"),
+            _ => format!("/apis/apps/v1/namespaces/{namespace}/{object}"),
+        }
+    }
+
+    /// Waits until an object is as wanted.
+    fn told(&self, cluster: &Cluster, object: &str, wanted: impl Fn(&Value) -> bool) -> Result<()> {
+        until(&format!("wanted state of {object}"), || {
+            let Some(found) = cluster.find(&self.path(object))? else {
+                return Ok(Err("it is not there".to_owned()));
+            };
+            Ok(if wanted(&found) {
+                Ok(())
+            } else {
+                Err(format!("{} {}", found["status"], self.troubles(cluster)?))
+            })
         })
-    })
-}
+    }
 
-/// What keeps mirage's pods from running.
-fn troubles(cluster: &Cluster) -> Result<String> {
-    let pods = cluster.find(&format!("/api/v1/namespaces/{NAMESPACE}/pods"))?;
-    let pods = pods.unwrap_or_default();
-    let all = pods["items"].as_array().into_iter().flatten();
-    let statuses = all.map(|pod| pod["status"]["containerStatuses"].to_string());
-    Ok(statuses.collect::<Vec<_>>().join(" "))
+    /// What keeps mirage's pods from running.
+    fn troubles(&self, cluster: &Cluster) -> Result<String> {
+        let namespace = self.namespace;
+        let pods = cluster.find(&format!("/api/v1/namespaces/{namespace}/pods"))?;
+        let pods = pods.unwrap_or_default();
+        let all = pods["items"].as_array().into_iter().flatten();
+        let statuses = all.map(|pod| pod["status"]["containerStatuses"].to_string());
+        Ok(statuses.collect::<Vec<_>>().join(" "))
+    }
+
+    /// A page of a service, asked for through the API server: it is answered by a pod that the service selects.
+    fn page(&self, service: &str, path: &str) -> Result<String> {
+        let namespace = self.namespace;
+        http::get(
+            PROXY,
+            &format!("/api/v1/namespaces/{namespace}/services/{service}/proxy{path}"),
+        )
+    }
+
+    /// Waits until the exporter's service shows the tenant busy on its GPU.
+    fn scraped(&self, cluster: &Cluster, uuid: &str) -> Result<()> {
+        until("busy GPU of the tenant behind the service", || {
+            let text = self.page(&format!("{}:9400", self.agents), "/metrics")?;
+            let lines = text.lines().filter(|line| line.starts_with(BUSY));
+            let mut of = lines
+                .filter_map(Sample::parse)
+                .filter(|sample| sample.label("UUID") == uuid && sample.label("pod") == "tenant");
+            Ok(match of.next() {
+                Some(sample) if sample.value >= 95.0 => Ok(()),
+                Some(sample) => Err(sample.to_string()),
+                None => Err(format!("not there; {}", self.troubles(cluster)?)),
+            })
+        })
+    }
+
+    /// Waits until the topology's service knows a node.
+    fn topology(&self, cluster: &Cluster, node: &str) -> Result<()> {
+        until(&format!("topology of {node} behind the service"), || {
+            let text = self.page(
+                &format!("{}:80", self.topology),
+                &format!("/topology/nodes/{node}"),
+            );
+            Ok(match text {
+                Ok(text) if text.contains("\"Gpus\"") => Ok(()),
+                Ok(text) => Err(text),
+                Err(error) => Err(format!("{error:#}; {}", self.troubles(cluster)?)),
+            })
+        })
+    }
 }
 
 fn rolled_out(set: &Value) -> bool {
@@ -174,45 +320,9 @@ fn succeeded(job: &Value) -> bool {
     job["status"]["succeeded"] == 1
 }
 
-/// A page of a service, asked for through the API server: it is answered by a pod that the service selects.
-fn page(service: &str, path: &str) -> Result<String> {
-    http::get(
-        PROXY,
-        &format!("/api/v1/namespaces/{NAMESPACE}/services/{service}/proxy{path}"),
-    )
-}
-
-/// Waits until the exporter's service shows the tenant busy on its GPU.
-fn scraped(cluster: &Cluster, uuid: &str) -> Result<()> {
-    until("busy GPU of the tenant behind the service", || {
-        let text = page("mirage-node:9400", "/metrics")?;
-        let lines = text.lines().filter(|line| line.starts_with(BUSY));
-        let mut of = lines
-            .filter_map(Sample::parse)
-            .filter(|sample| sample.label("UUID") == uuid && sample.label("pod") == "tenant");
-        Ok(match of.next() {
-            Some(sample) if sample.value >= 95.0 => Ok(()),
-            Some(sample) => Err(sample.to_string()),
-            None => Err(format!("not there; {}", troubles(cluster)?)),
-        })
-    })
-}
-
-/// Waits until the topology's service knows a node.
-fn topology(cluster: &Cluster, node: &str) -> Result<()> {
-    until(&format!("topology of {node} behind the service"), || {
-        let text = page("mirage-topology:80", &format!("/topology/nodes/{node}"));
-        Ok(match text {
-            Ok(text) if text.contains("\"Gpus\"") => Ok(()),
-            Ok(text) => Err(text),
-            Err(error) => Err(format!("{error:#}; {}", troubles(cluster)?)),
-        })
-    })
-}
-
 /// The agents' account may not do more than it needs, and not to a node that it is not on.
-fn ensure_narrow(cluster: &Cluster) -> Result<()> {
-    let account = format!("--as=system:serviceaccount:{NAMESPACE}:mirage-node");
+fn ensure_narrow(cluster: &Cluster, names: &Names) -> Result<()> {
+    let account = format!("--as=system:serviceaccount:{}:mirage-node", names.namespace);
     for (verb, what) in [
         ("delete", "nodes"),
         ("create", "nodes"),
@@ -231,7 +341,7 @@ fn ensure_narrow(cluster: &Cluster) -> Result<()> {
         ["label", "configmap", "topology", "stolen=true"],
     ] {
         let mut asked = words.to_vec();
-        asked.extend(["-n", NAMESPACE, &account]);
+        asked.extend(["-n", names.namespace, &account]);
         let Err(refused) = cluster.kubectl(&asked) else {
             bail!("the node agent's account may {words:?}");
         };
@@ -245,7 +355,7 @@ fn ensure_narrow(cluster: &Cluster) -> Result<()> {
 }
 
 /// Nothing of mirage is left, in the cluster or on the node.
-fn nothing_left(cluster: &Cluster) -> Result<()> {
+fn nothing_left(cluster: &Cluster, names: &Names) -> Result<()> {
     let nodes = cluster.find("/api/v1/nodes")?.context("no list of nodes")?;
     let nodes = nodes["items"].as_array().cloned().unwrap_or_default();
     let [node] = nodes.as_slice() else {
@@ -261,12 +371,12 @@ fn nothing_left(cluster: &Cluster) -> Result<()> {
         "the node still has the condition GPULost"
     );
     until("end of the namespace", || {
-        let left = cluster.find(&format!("/api/v1/namespaces/{NAMESPACE}"))?;
+        let left = cluster.find(&format!("/api/v1/namespaces/{}", names.namespace))?;
         Ok(left.map_or(Ok(()), |left| Err(left["status"].to_string())))
     })?;
     let named = cluster.kubectl(&[
         "get",
-        "clusterroles,clusterrolebindings,validatingadmissionpolicies,roles,rolebindings,leases,configmaps",
+        "clusterroles,clusterrolebindings,validatingadmissionpolicies,runtimeclasses,customresourcedefinitions,roles,rolebindings,leases,configmaps",
         "-A",
         "-l",
         "app.kubernetes.io/part-of=mirage",
