@@ -455,6 +455,35 @@ async fn whoever_ends_gives_the_lease_back() {
 }
 
 #[tokio::test]
+async fn who_begins_without_a_good_document_goes_by_the_last_good_one() {
+    let first = Cluster::start(TWO).await;
+    first.ready("gpu-0").await;
+    let accepted = "/api/v1/namespaces/gpu-operator/configmaps/mirage-accepted-topology";
+    first
+        .until("kept topology", |store| {
+            (store.get(accepted)?["data"][KEY] == TWO).then_some(())
+        })
+        .await;
+    let store = first.store.clone();
+    first.end().await;
+    let edits: [fn(&Store); 2] = [
+        |store| store.put(DOCUMENT, map("pools: nonsense\n")),
+        |store| store.delete(DOCUMENT),
+    ];
+    for (round, edit) in edits.into_iter().enumerate() {
+        edit(&store);
+        store.delete("/api/v1/nodes/gpu-1");
+        let next = Cluster::join(&store, "one").await;
+        next.ready("gpu-1").await;
+        let pod = format!("late-{round}");
+        next.bind(&pod, "gpu-1", 2);
+        next.runs(&pod).await;
+        assert_eq!(store.get(accepted).unwrap()["data"][KEY], TWO);
+        next.end().await;
+    }
+}
+
+#[tokio::test]
 async fn a_lease_that_others_write_to_is_kept() {
     let cluster = Cluster::start(TWO).await;
     let mut leads = cluster.shared.leads();

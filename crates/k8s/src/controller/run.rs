@@ -1,5 +1,6 @@
 //! A controller at work: what the API server tells goes into its mind, what follows is written back.
 
+mod accepted;
 mod beat;
 mod follow;
 mod groups;
@@ -52,6 +53,8 @@ pub struct Shared {
     until: Mutex<Option<Instant>>,
     /// Another controller is known to act.
     stands_by: AtomicBool,
+    /// The text of the document that is in force.
+    accepted: watch::Sender<Option<String>>,
     /// Requests that write, by what they write.
     writes: Mutex<BTreeMap<&'static str, u64>>,
 }
@@ -62,6 +65,10 @@ struct Mind {
     nodes: Queue<String>,
     pods: Queue<(String, String)>,
     listed: [bool; 3],
+    /// What an earlier controller went by, for want of a document.
+    recalled: Option<Wanted>,
+    /// The document was looked for, and is not there or cannot be read.
+    lacks_document: bool,
 }
 
 /// How a part is doing: its name, and its trouble.
@@ -75,6 +82,8 @@ impl Shared {
             nodes: Queue::default(),
             pods: Queue::default(),
             listed: [false; 3],
+            recalled: None,
+            lacks_document: false,
         };
         Arc::new(Shared {
             mind: Mutex::new(mind),
@@ -83,6 +92,7 @@ impl Shared {
             leads: watch::Sender::new(false),
             until: Mutex::default(),
             stands_by: AtomicBool::new(false),
+            accepted: watch::Sender::new(None),
             writes: Mutex::default(),
         })
     }
@@ -186,14 +196,51 @@ impl Shared {
         self.change(|mind, now| {
             let before = mind.controller.names();
             mind.controller.refusal = outcome.clone().err();
-            if let Ok(wanted) = read {
-                mind.controller.wanted = Some(wanted);
+            match read {
+                Ok(wanted) => mind.controller.wanted = Some(wanted),
+                Err(_) => mind.lack_document(),
             }
             for node in before.into_iter().chain(mind.controller.names()) {
                 mind.nodes.push(node, now);
             }
         });
+        if outcome.is_ok() {
+            self.accepted.send_if_modified(|kept| {
+                let is_new = kept.as_deref() != Some(text);
+                if is_new {
+                    *kept = Some(text.to_owned());
+                }
+                is_new
+            });
+        }
         outcome
+    }
+
+    /// Takes what an earlier controller went by, to be used where there is no document to go by now.
+    fn recall(&self, text: &str, name: &str) {
+        let Ok(wanted) = Wanted::read(text, name) else {
+            // Written by another version; without it nothing is known to be unwanted.
+            return;
+        };
+        self.change(|mind, now| {
+            mind.recalled = Some(wanted);
+            if mind.lacks_document {
+                mind.lack_document();
+            }
+            for node in mind.controller.names() {
+                mind.nodes.push(node, now);
+            }
+        });
+    }
+
+    /// Takes it that there is no document.
+    fn no_document(&self) {
+        self.change(|mind, now| {
+            mind.lack_document();
+            for node in mind.controller.names() {
+                mind.nodes.push(node, now);
+            }
+        });
     }
 
     /// Follows what the acting controller does, a few nodes at a time, and writes nothing.
@@ -238,6 +285,14 @@ impl Shared {
 }
 
 impl Mind {
+    /// There is no document to go by. What is in force stays so; who has just begun goes by what was.
+    fn lack_document(&mut self) {
+        self.lacks_document = true;
+        if self.controller.wanted.is_none() {
+            self.controller.wanted = self.recalled.take();
+        }
+    }
+
     /// Before everything was listed once, what is missing is not known to be gone.
     fn is_ready(&self) -> bool {
         self.listed.iter().all(|listed| *listed)
@@ -252,6 +307,7 @@ pub async fn run(client: Client, shared: Arc<Shared>, tell: Tell) {
         follow::pods(client.clone(), shared.clone(), tell.clone()),
         follow::documents(client.clone(), shared.clone(), tell.clone()),
         groups::follow(client.clone(), shared.clone(), tell.clone()),
+        accepted::keep(client.clone(), shared.clone(), tell.clone()),
         lead::compete(client.clone(), shared.clone(), tell.clone()),
         beat::nodes(client.clone(), shared.clone(), tell.clone()),
         work(client.clone(), shared.clone(), tell.clone()),

@@ -68,9 +68,17 @@ pub(super) async fn document(client: Client, shared: Arc<Shared>, tell: Tell) {
     let only = watcher::Config::default().fields(&format!("metadata.name={name}"));
     let what = format!("watching ConfigMap {namespace}/{name}");
     let mut watch = std::pin::pin!(watching::begin(api, only, what));
+    let mut is_there = false;
     while let Some(heard) = watch.next().await {
         let map = match heard {
-            Heard::Event(Event::InitApply(map) | Event::Apply(map)) => map,
+            Heard::Event(Event::InitApply(map) | Event::Apply(map)) => {
+                is_there = true;
+                map
+            }
+            Heard::Event(Event::InitDone) if !is_there => {
+                shared.no_document();
+                continue;
+            }
             // What was wanted stays wanted: a document that is deleted by mistake must not take a cluster with it.
             Heard::Event(_) => continue,
             Heard::Trouble(why) => {
