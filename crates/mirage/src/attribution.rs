@@ -1,7 +1,7 @@
 //! Who uses which GPU: what kubelets, pod lists and batch schedulers say, laid over what the engine knows.
 //!
-//! A refresher asks every source once a second and never while a scrape waits. A source that breaks keeps its
-//! last good answer for as long as it has patience (`--pod-source-patience`), and meanwhile says so in `/health` and
+//! Every source is asked once a second, on its own and never while a scrape waits, and its answer counts when it is there:
+//! one that takes long delays no other, and one that takes too long is broken. A source that breaks keeps its last good answer for as long as it has patience (`--pod-source-patience`), and meanwhile says so in `/health` and
 //! `/self/metrics`; after that its pods are gone. Whatever a source does, pages stay whole.
 //!
 //! What is known of pods beside what they hold (UIDs, labels) comes from pod lists, and from whoever follows pods
@@ -26,6 +26,8 @@ use mirage_k8s::{Claims, Grant, IdType, podlist, podresources};
 use mirage_metrics::{ClaimNote, Notes, PodNote, Subject};
 use mirage_state::Image;
 use mirage_state::layout::TextRef;
+use tokio::sync::OwnedMutexGuard;
+use tokio::task::JoinSet;
 use tokio::time::MissedTickBehavior;
 
 use self::ledger::{Ledger, Report, Said};
@@ -34,6 +36,9 @@ use crate::machine::duration;
 
 /// Time between two questions to a source. A kubelet takes a hundred a second.
 const EVERY: Duration = Duration::from_secs(1);
+
+/// Most time an answer may take; dcgm-exporter's.
+const LIMIT: Duration = Duration::from_secs(10);
 
 /// Sources of pods, as the command line names them.
 #[derive(Debug, Clone, clap::Args)]
@@ -156,22 +161,18 @@ impl Source {
         }
     }
 
-    async fn ask(&self, filter: &Filter) -> Result<Said, String> {
+    /// Asks. `turn` is kept for as long as anybody works on the answer, even if nobody waits for it any more.
+    async fn ask(&self, filter: &Filter, turn: Turn) -> Result<Said, String> {
         let answer = match self {
-            Source::PodResources(socket) => podresources::list(socket, filter).await,
+            Source::PodResources(socket) => podresources::list_within(socket, filter, LIMIT).await,
             Source::Jobs(path) => {
                 let path = path.clone();
-                let jobs = tokio::task::spawn_blocking(move || jobs::read(&path))
-                    .await
-                    .map_err(|error| error.to_string())??;
+                let jobs = aside(turn, move || jobs::read(&path)).await??;
                 return Ok(Said::of_jobs(jobs));
             }
             Source::PodList(path) => {
                 let path = path.clone();
-                // A file may lie on a disk that does not answer.
-                tokio::task::spawn_blocking(move || podlist::read(&path))
-                    .await
-                    .map_err(|error| error.to_string())?
+                aside(turn, move || podlist::read(&path)).await?
             }
         };
         answer
@@ -181,6 +182,23 @@ impl Source {
                 None => error.to_string(),
             })
     }
+}
+
+/// The right to ask a source. There is one for each: a disk that does not answer holds one thread, not one
+/// more every second.
+type Turn = Arc<OwnedMutexGuard<()>>;
+
+/// Reads on a thread of its own: a file may lie on a disk that does not answer.
+async fn aside<T: Send + 'static>(
+    turn: Turn,
+    read: impl FnOnce() -> T + Send + 'static,
+) -> Result<T, String> {
+    let reading = tokio::task::spawn_blocking(move || {
+        let read = read();
+        drop(turn);
+        read
+    });
+    reading.await.map_err(|error| error.to_string())
 }
 
 impl PodSourceArgs {
@@ -233,9 +251,15 @@ pub type PodTable = HashMap<(String, String), PodFacts>;
 #[derive(Debug)]
 pub struct Attribution {
     settings: Settings,
+    /// Most time a source may take.
+    limit: Duration,
+    /// Whose turn it is to ask each source.
+    turns: Vec<Arc<tokio::sync::Mutex<()>>>,
     ledger: Mutex<Ledger>,
     /// What pages are made with: replaced as a whole.
     said: RwLock<Arc<Said>>,
+    /// Held while that is made anew, so that the older of two never comes last.
+    publishing: Mutex<()>,
     /// What somebody who follows pods has told.
     told: RwLock<Arc<PodTable>>,
     refine: OnceLock<Refine>,
@@ -259,23 +283,55 @@ impl Attribution {
             .map(|source| (source.kind(), source.place().display().to_string()));
         let ledger = Ledger::new(kinds.collect(), settings.patience);
         Arc::new(Attribution {
+            limit: LIMIT,
+            turns: settings.sources.iter().map(|_| Arc::default()).collect(),
             ledger: Mutex::new(ledger),
             said: RwLock::default(),
+            publishing: Mutex::default(),
             told: RwLock::default(),
             refine: OnceLock::new(),
             settings,
         })
     }
 
-    /// Asks every source once and takes over what they say.
-    pub async fn refresh(&self) {
-        for (at, source) in self.settings.sources.iter().enumerate() {
-            let answer = source.ask(&self.settings.filter).await;
-            let told = self.ledger().note(at, Instant::now(), answer);
-            if let Some(told) = told {
-                say(&told);
-            }
+    /// Asks every source once, all at the same time, and takes over what each says as soon as it does.
+    pub async fn refresh(self: &Arc<Self>) {
+        let mut asking = JoinSet::new();
+        for at in 0..self.settings.sources.len() {
+            let this = self.clone();
+            asking.spawn(async move { this.ask(at).await });
         }
+        while asking.join_next().await.is_some() {}
+    }
+
+    /// Asks one source and takes over what it says.
+    async fn ask(&self, at: usize) {
+        let (source, turn) = (&self.settings.sources[at], self.turns[at].clone());
+        let mut mine = None;
+        let asking = async {
+            // An earlier answer is booked before a later one.
+            let turn = mine.insert(Arc::new(turn.lock_owned().await)).clone();
+            source.ask(&self.settings.filter, turn).await
+        };
+        let answer = tokio::time::timeout(self.limit, asking).await;
+        let answer = answer.unwrap_or_else(|_| {
+            let (kind, place) = (source.kind(), source.place().display());
+            Err(format!("{kind} {place}: no answer within {:?}", self.limit))
+        });
+        let told = self.ledger().note(at, Instant::now(), answer);
+        if let Some(told) = told {
+            say(&told);
+        }
+        self.publish();
+        drop(mine);
+    }
+
+    /// Makes pages show what stands.
+    fn publish(&self) {
+        let _alone = self
+            .publishing
+            .lock()
+            .unwrap_or_else(|poison| poison.into_inner());
         let mut said = self.ledger().said(Instant::now());
         if let Some(Refine(refine)) = self.refine.get() {
             said.claims = Arc::new(refine(&said.claims));
@@ -295,16 +351,21 @@ impl Attribution {
             .unwrap_or_else(|poison| poison.into_inner()) = Arc::new(pods);
     }
 
-    /// Refreshes for ever, if there is anybody to ask.
+    /// Asks for ever, if there is anybody to ask.
     pub async fn run(self: Arc<Self>) {
-        if self.settings.sources.is_empty() {
-            return;
+        let mut asking = JoinSet::new();
+        for at in 0..self.settings.sources.len() {
+            asking.spawn(self.clone().keep_asking(at));
         }
+        while asking.join_next().await.is_some() {}
+    }
+
+    async fn keep_asking(self: Arc<Self>, at: usize) {
         let mut look = tokio::time::interval(EVERY);
         look.set_missed_tick_behavior(MissedTickBehavior::Delay);
         loop {
             look.tick().await;
-            self.refresh().await;
+            self.ask(at).await;
         }
     }
 

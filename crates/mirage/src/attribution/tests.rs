@@ -141,3 +141,62 @@ async fn a_directory_of_jobs_that_is_not_there_is_told() {
     assert_eq!((report.kind, report.stands), ("hpc-jobs", false));
     assert!(report.trouble.unwrap().contains("nowhere"));
 }
+
+/// Waits for a page that shows `pods` devices in hands, for less time than a source may take.
+async fn wait_for(attribution: &Attribution, pods: usize) {
+    let seen = async {
+        while attribution.claims().len() != pods {
+            tokio::task::yield_now().await;
+        }
+    };
+    let seen = tokio::time::timeout(LIMIT / 2, seen).await;
+    seen.unwrap_or_else(|_| panic!("not {pods}: {:?}", attribution.reports()));
+}
+
+#[tokio::test]
+async fn a_kubelet_that_hangs_delays_no_other_source() {
+    let dir = tempfile::tempdir().unwrap();
+    let socket = dir.path().join("kubelet.sock");
+    // Whoever connects waits for ever.
+    let _hung = std::os::unix::net::UnixListener::bind(&socket).unwrap();
+    let path = dir.path().join("podlist.json");
+    let write = |gpus: &str| {
+        let list = format!(
+            r#"[{{"name": "pod", "namespace": "ns", "container": "main", "gpu_list": [{gpus}]}}]"#
+        );
+        fs::write(dir.path().join("new"), list).unwrap();
+        fs::rename(dir.path().join("new"), &path).unwrap();
+    };
+    write(r#""GPU-n-0""#);
+    let attribution = Attribution::new(Settings {
+        sources: vec![Source::PodResources(socket), Source::PodList(path.clone())],
+        ..Settings::default()
+    });
+    let running = tokio::spawn(attribution.clone().run());
+    wait_for(&attribution, 1).await;
+    // And not only once.
+    write(r#""GPU-n-0", "GPU-n-1""#);
+    wait_for(&attribution, 2).await;
+    running.abort();
+}
+
+/// A disk that does not answer cannot be had in a test; a turn that is not given back can.
+#[tokio::test]
+async fn a_read_that_hangs_is_trouble_and_not_one_more_thread() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("podlist.json");
+    fs::write(&path, "[]").unwrap();
+    let mut attribution = Attribution::new(Settings {
+        sources: vec![Source::PodList(path)],
+        ..Settings::default()
+    });
+    Arc::get_mut(&mut attribution).unwrap().limit = Duration::from_millis(10);
+    let hung = attribution.turns[0].clone().lock_owned().await;
+    attribution.refresh().await;
+    let trouble = attribution.reports().remove(0).trouble.unwrap();
+    assert!(trouble.ends_with("no answer within 10ms"), "{trouble}");
+    drop(hung);
+    while attribution.reports()[0].trouble.is_some() {
+        attribution.refresh().await;
+    }
+}

@@ -40,6 +40,8 @@ use crate::machine::{duration, listen};
 const LIST: &str = "/etc/dcgm-exporter/default-counters.csv";
 /// The real exporter gives a client ten seconds for its request, and ten to take the answer.
 const PATIENCE: Duration = Duration::from_secs(10);
+/// How long the first page waits for pods.
+const FIRST: Duration = Duration::from_secs(2);
 /// What Go makes of a page without a content type.
 const PLAIN: HeaderValue = HeaderValue::from_static("text/plain; charset=utf-8");
 
@@ -410,8 +412,8 @@ impl Site {
         let hangup = hangup()?;
         let (end, ending) = watch::channel(false);
         let listener = tokio::net::TcpListener::from_std(listener).context("serving HTTP")?;
-        // The first page shows pods too, if they are there.
-        self.attribution.refresh().await;
+        // The first page shows pods too, if they are there; it does not wait for a kubelet that hangs.
+        let _ = tokio::time::timeout(FIRST, self.attribution.refresh()).await;
         let limits = Limits {
             head: PATIENCE,
             stall: PATIENCE,
