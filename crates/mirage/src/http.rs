@@ -7,12 +7,14 @@
 
 mod api;
 mod body;
+mod large;
 mod lean;
 mod metrics;
 mod serve;
 mod stall;
 mod web;
 
+pub use large::Large;
 pub use metrics::page;
 pub use serve::{Limits, serve, serve_behind};
 pub use web::Web;
@@ -27,16 +29,12 @@ use axum::response::{Html, IntoResponse, Response};
 use axum::routing::get;
 use mirage_metrics::Exporter;
 use mirage_state::Image;
-use tokio::sync::Semaphore;
 
 use crate::attribution::{Attribution, Seen};
 use crate::engine::Engine;
 use crate::exporter::{self, Exporters, Hot, Place};
 use crate::fleet::Fleet;
 use crate::health::Health;
-
-/// Large answers made at a time; more wait.
-const LARGE_ANSWERS: usize = 4;
 
 /// What the handlers need.
 #[derive(Debug)]
@@ -46,7 +44,7 @@ pub struct App {
     exporters: Exporters,
     attribution: Arc<Attribution>,
     health: Arc<Health>,
-    large: Arc<Semaphore>,
+    large: Large,
 }
 
 impl App {
@@ -71,7 +69,7 @@ impl App {
             exporters,
             attribution,
             health,
-            large: Arc::new(Semaphore::new(LARGE_ANSWERS)),
+            large: Large::default(),
         }
     }
 

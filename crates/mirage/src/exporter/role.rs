@@ -33,7 +33,7 @@ use super::{flags, health};
 use crate::attribution::{Attribution, DetailArgs, Settings, Source};
 use crate::cli::say;
 use crate::health::Health;
-use crate::http::{self, Limits, Web};
+use crate::http::{self, Large, Limits, Web};
 use crate::machine::{duration, listen};
 
 /// Where the real exporter's field list lies.
@@ -310,6 +310,7 @@ pub fn run(args: impl IntoIterator<Item = OsString>) -> Result<()> {
         map,
         web,
         health: Arc::default(),
+        large: Large::default(),
     });
     runtime.block_on(site.serve(listener, &address.to_string()))?;
     runtime.shutdown_timeout(Duration::from_secs(1));
@@ -397,6 +398,7 @@ struct Site {
     map: Option<Arc<Map>>,
     web: Option<Arc<Web>>,
     health: Arc<Health>,
+    large: Large,
 }
 
 impl Site {
@@ -477,7 +479,7 @@ async fn metrics(State(site): State<Arc<Site>>, headers: HeaderMap) -> Response 
     let nodes = site
         .exporters
         .remember(&exporter, site.attribution.show(nodes, fleet));
-    let mut response = http::page(exporter, nodes, &headers);
+    let mut response = http::page(exporter, nodes, &headers, &site.large);
     let kind = axum::http::header::CONTENT_TYPE;
     response.headers_mut().insert(kind, PLAIN);
     response

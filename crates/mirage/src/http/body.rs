@@ -3,6 +3,7 @@
 use std::io::Write;
 use std::pin::Pin;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::task::{Context, Poll, ready};
 
 use axum::body::{Body, Bytes};
@@ -11,7 +12,9 @@ use axum::response::Response;
 use flate2::Compression;
 use flate2::write::GzEncoder;
 use hyper::body::Frame;
-use tokio::sync::{Semaphore, mpsc};
+use tokio::sync::mpsc;
+
+use super::large::Large;
 
 /// Pieces made ahead of a slow client.
 const AHEAD: usize = 4;
@@ -56,22 +59,34 @@ pub(super) fn whole(
 pub(super) fn streamed(
     content_type: &'static str,
     gzip: bool,
-    large: Arc<Semaphore>,
+    large: Large,
     make: impl FnOnce(Sink<'_>) + Send + 'static,
 ) -> Response {
     let (pieces, inbox) = mpsc::channel(AHEAD);
+    let body = Pieces {
+        inbox,
+        whole: Arc::default(),
+    };
+    let whole = body.whole.clone();
     tokio::spawn(async move {
-        let Ok(permit) = large.acquire_owned().await else {
+        let place = tokio::select! {
+            place = large.enter() => place,
+            // Nothing is made for a client that left while it waited.
+            () = pieces.closed() => None,
+        };
+        let Some(mut place) = place else {
             return;
         };
         tokio::task::spawn_blocking(move || {
+            let mut wanted = true;
             produce(gzip, make, &mut |piece| {
-                pieces.blocking_send(Bytes::from(piece)).is_ok()
+                wanted = wanted && place.send(&pieces, Bytes::from(piece));
+                wanted
             });
-            drop(permit);
+            whole.store(wanted, Ordering::Release);
         });
     });
-    respond(content_type, gzip, Body::new(Pieces(inbox)))
+    respond(content_type, gzip, Body::new(body))
 }
 
 fn respond(content_type: &'static str, gzip: bool, body: Body) -> Response {
@@ -107,18 +122,30 @@ fn produce(gzip: bool, make: impl FnOnce(Sink<'_>), send: &mut dyn FnMut(Vec<u8>
 }
 
 /// A body whose pieces come over a channel.
-struct Pieces(mpsc::Receiver<Bytes>);
+struct Pieces {
+    inbox: mpsc::Receiver<Bytes>,
+    /// Whether the last piece is the end.
+    whole: Arc<AtomicBool>,
+}
+
+/// An answer that broke off: the connection breaks, too, lest the client take it for a whole one.
+#[derive(Debug, thiserror::Error)]
+#[error("the answer broke off")]
+struct BrokeOff;
 
 impl hyper::body::Body for Pieces {
     type Data = Bytes;
-    type Error = std::convert::Infallible;
+    type Error = BrokeOff;
 
     fn poll_frame(
         mut self: Pin<&mut Self>,
         context: &mut Context<'_>,
     ) -> Poll<Option<Result<Frame<Bytes>, Self::Error>>> {
-        let piece = ready!(self.0.poll_recv(context));
-        Poll::Ready(piece.map(|piece| Ok(Frame::data(piece))))
+        Poll::Ready(match ready!(self.inbox.poll_recv(context)) {
+            Some(piece) => Some(Ok(Frame::data(piece))),
+            None if self.whole.load(Ordering::Acquire) => None,
+            None => Some(Err(BrokeOff)),
+        })
     }
 }
 

@@ -7,9 +7,9 @@ use axum::http::HeaderMap;
 use axum::response::Response;
 use axum::routing::{MethodRouter, get};
 use mirage_metrics::{Exporter, Subject};
-use tokio::sync::Semaphore;
 
 use super::body::{Sink, streamed, takes_gzip, whole};
+use super::large::Large;
 use super::lean::Lean;
 use super::{App, no_such_node};
 use crate::attribution::Seen;
@@ -45,9 +45,14 @@ pub(super) fn one(exporter: Arc<Hot>) -> MethodRouter<Arc<App>> {
 }
 
 /// A page of a few nodes, for whoever has no fleet.
-pub fn page(exporter: Arc<Exporter>, nodes: Vec<Seen>, headers: &HeaderMap) -> Response {
-    let (large, again) = (Arc::new(Semaphore::new(1)), nodes.clone());
-    answer(exporter, nodes, headers, large, move || again)
+pub fn page(
+    exporter: Arc<Exporter>,
+    nodes: Vec<Seen>,
+    headers: &HeaderMap,
+    large: &Large,
+) -> Response {
+    let again = nodes.clone();
+    answer(exporter, nodes, headers, large.clone(), move || again)
 }
 
 /// A small page is made of `nodes`; a large one takes them `again` when its turn has come, and copies them.
@@ -55,7 +60,7 @@ fn answer(
     exporter: Arc<Exporter>,
     nodes: Vec<Seen>,
     headers: &HeaderMap,
-    large: Arc<Semaphore>,
+    large: Large,
     again: impl FnOnce() -> Vec<Seen> + Send + 'static,
 ) -> Response {
     let gzip = takes_gzip(headers);

@@ -158,24 +158,45 @@ mod tests {
     use tokio::io::{AsyncReadExt, AsyncWriteExt};
 
     use super::super::body::streamed;
+    use super::super::large::Large;
     use super::*;
+
+    /// Pieces of a page that no socket holds.
+    const LONG: usize = 256;
 
     /// A server with room for one client, and little patience.
     async fn server() -> (std::net::SocketAddr, watch::Sender<bool>) {
-        let endless = get(|| async {
-            streamed("text/plain", false, Arc::new(Semaphore::new(1)), |sink| {
-                while sink(&[b'x'; 65_536]) {}
-            })
-        });
-        let router = Router::new()
-            .route("/", get(|| async { "OK" }))
-            .route("/endless", endless);
         let limits = Limits {
             connections: 1,
             head: Duration::from_millis(50),
             stall: Duration::from_millis(50),
             ..Limits::default()
         };
+        server_within(limits).await
+    }
+
+    async fn server_within(limits: Limits) -> (std::net::SocketAddr, watch::Sender<bool>) {
+        let large = Large::new(1, Duration::from_millis(50));
+        let shared = large.clone();
+        let endless = get(|| async {
+            streamed(
+                "text/plain",
+                false,
+                large,
+                |sink| {
+                    while sink(&[b'x'; 65_536]) {}
+                },
+            )
+        });
+        let long = get(|| async {
+            streamed("text/plain", false, shared, |sink| {
+                assert!((0..LONG).all(|_| sink(&[b'x'; 65_536])));
+            })
+        });
+        let router = Router::new()
+            .route("/", get(|| async { "OK" }))
+            .route("/endless", endless)
+            .route("/long", long);
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let address = listener.local_addr().unwrap();
         let (end, ending) = watch::channel(false);
@@ -219,6 +240,41 @@ mod tests {
         deaf.write_all(request).await.unwrap();
         wait_until_served(address).await;
         drop(deaf);
+    }
+
+    async fn ask(address: std::net::SocketAddr, path: &str) -> TcpStream {
+        let mut stream = TcpStream::connect(address).await.unwrap();
+        let request = format!("GET {path} HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n");
+        stream.write_all(request.as_bytes()).await.unwrap();
+        stream
+    }
+
+    /// Whether all of a chunked answer came.
+    async fn came_whole(mut stream: TcpStream) -> bool {
+        let mut answer = Vec::new();
+        let _ = stream.read_to_end(&mut answer).await;
+        answer.ends_with(b"0\r\n\r\n")
+    }
+
+    #[tokio::test]
+    async fn a_slow_reader_gives_way_when_others_wait() {
+        let (address, _end) = server_within(Limits::default()).await;
+        let mut slow = ask(address, "/endless").await;
+        slow.read_exact(&mut [0; 16]).await.unwrap();
+        let patience = Limits::default().stall / 2;
+        let other = async { came_whole(ask(address, "/long").await).await };
+        let whole = tokio::time::timeout(patience, other).await;
+        assert_eq!(whole, Ok(true), "the slow one held it out");
+        assert!(!came_whole(slow).await, "it seems to have come whole");
+    }
+
+    #[tokio::test]
+    async fn a_slow_reader_is_left_alone_when_nobody_waits() {
+        let (address, _end) = server_within(Limits::default()).await;
+        let slow = ask(address, "/long").await;
+        // Longer than it might keep others waiting.
+        tokio::time::sleep(Duration::from_millis(200)).await;
+        assert!(came_whole(slow).await);
     }
 
     #[tokio::test]
