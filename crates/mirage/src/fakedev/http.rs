@@ -11,10 +11,12 @@ use axum::extract::Request;
 use axum::http::{Method, StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use tokio::net::TcpListener;
+use tokio::sync::watch;
 use tokio::time::Instant;
 
 use super::Error;
 use super::clock::Page;
+use crate::http::{self, Limits};
 
 const PATH: &str = "/metrics";
 
@@ -70,17 +72,18 @@ pub(super) async fn listen(address: &str) -> Result<TcpListener, Error> {
     }
 }
 
-/// Answers for ever.
-pub(super) async fn serve(
-    listener: TcpListener,
-    page: Page,
-    last: Arc<LastScrape>,
-) -> Result<(), std::io::Error> {
+/// Answers for ever, within the limits of mirage's other servers.
+pub(super) async fn serve(listener: TcpListener, page: Page, last: Arc<LastScrape>) {
+    serve_within(listener, page, last, Limits::default()).await;
+}
+
+async fn serve_within(listener: TcpListener, page: Page, last: Arc<LastScrape>, limits: Limits) {
     let answer = move |request: Request| {
         let answer = respond(&request, &page, &last);
         async { answer }
     };
-    axum::serve(listener, Router::new().fallback(answer)).await
+    let (_never, ending) = watch::channel(false);
+    http::serve(listener, Router::new().fallback(answer), limits, ending).await;
 }
 
 fn respond(request: &Request, page: &Page, last: &LastScrape) -> Response {
@@ -96,4 +99,44 @@ fn respond(request: &Request, page: &Page, last: &LastScrape) -> Response {
     last.mark();
     let page = page.borrow().clone();
     ([(header::CONTENT_TYPE, "text/plain; charset=utf-8")], page).into_response()
+}
+
+#[cfg(test)]
+mod tests {
+    use tokio::io::{AsyncReadExt, AsyncWriteExt};
+    use tokio::net::TcpStream;
+
+    use super::*;
+
+    /// There is room for one only, so an answer means that the client before was cut off.
+    #[tokio::test]
+    async fn a_client_that_says_little_keeps_nobody_out() {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let address = listener.local_addr().unwrap();
+        let (_page, page) = watch::channel("metric 1\n".into());
+        let limits = Limits {
+            connections: 1,
+            head: Duration::from_millis(50),
+            ..Limits::default()
+        };
+        let last = Arc::new(LastScrape::never());
+        tokio::spawn(serve_within(listener, page, last, limits));
+        let mut slow = TcpStream::connect(address).await.unwrap();
+        slow.write_all(b"GET /metrics HTTP/1.1\r\nHost:")
+            .await
+            .unwrap();
+        let scrape = async || {
+            let mut stream = TcpStream::connect(address).await?;
+            let request = b"GET /metrics HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n";
+            stream.write_all(request).await?;
+            let mut answer = String::new();
+            stream.read_to_string(&mut answer).await?;
+            std::io::Result::Ok(answer.ends_with("metric 1\n"))
+        };
+        // On a busy machine so little patience may cut off this one, too.
+        let trying = async { while !matches!(scrape().await, Ok(true)) {} };
+        let served = tokio::time::timeout(Duration::from_secs(60), trying).await;
+        served.expect("it serves");
+        drop(slow);
+    }
 }
