@@ -117,4 +117,10 @@ impl<'a> Device<'a> {
         let up = self.live.nvlink_up;
         (0..count.min(32)).filter(move |link| up >> link & 1 != 0)
     }
+
+    /// A link's part of a counter of all links, up or not; the first has what is left over.
+    pub(crate) fn link_share(&self, link: u32, all: u64) -> u64 {
+        let links = u64::from(self.board.nvlink_links.max(1));
+        all / links + if link == 0 { all % links } else { 0 }
+    }
 }

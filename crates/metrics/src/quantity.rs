@@ -84,7 +84,7 @@ fn memory_free(d: &Device<'_>) -> u64 {
     total.saturating_sub(reserved).saturating_sub(used)
 }
 
-/// One link's share of what all links carry; links that are down carry nothing.
+/// One link's share of what all links carry now; links that are down carry nothing.
 fn link(d: &Device<'_>, n: u32, all: u64) -> Option<Decimal> {
     if !d.knows(valid::NVLINK) || n >= d.board.nvlink_links.min(32) {
         return None;
@@ -96,6 +96,13 @@ fn link(d: &Device<'_>, n: u32, all: u64) -> Option<Decimal> {
         all / u64::from(up.count_ones())
     };
     int(share)
+}
+
+/// Bytes of a link since the start, of those of all links: an equal part, as NVML tells it too, whoever is up, so that
+/// a link that fails makes no other counter jump. Itself it has no counter until it is back.
+fn link_bytes(d: &Device<'_>, n: u32, all: u64) -> Option<Decimal> {
+    let is_up = d.links_up().any(|link| link == n);
+    int(is_up.then(|| d.link_share(n, all))?)
 }
 
 /// One link's part of a count of all links, from NVLink 5 on; the parts add up to the whole.
@@ -301,8 +308,8 @@ quantities! {
     live "link_bps" "bytes per second of link :n, both ways" |d, n| link(d, n, d.live.nvlink_tx_bps.saturating_add(d.live.nvlink_rx_bps));
     live "link_tx_bps" "bytes sent per second on link :n" |d, n| link(d, n, d.live.nvlink_tx_bps);
     live "link_rx_bps" "bytes received per second on link :n" |d, n| link(d, n, d.live.nvlink_rx_bps);
-    live "link_tx_bytes" "bytes sent on link :n" |d, n| link(d, n, d.live.nvlink_tx_bytes);
-    live "link_rx_bytes" "bytes received on link :n" |d, n| link(d, n, d.live.nvlink_rx_bytes);
+    live "link_tx_bytes" "bytes sent on link :n" |d, n| link_bytes(d, n, d.live.nvlink_tx_bytes);
+    live "link_rx_bytes" "bytes received on link :n" |d, n| link_bytes(d, n, d.live.nvlink_rx_bytes);
     live "link5_crc_errors" "link :n's part of the CRC errors, from NVLink 5 on" |d, n| link_part(d, n, d.live.nvlink_crc_errors);
     live "link5_replays" "link :n's part of the replays, from NVLink 5 on" |d, n| link_part(d, n, d.live.nvlink_replays);
     live "link5_recoveries" "link :n's part of the recoveries, from NVLink 5 on" |d, n| link_part(d, n, d.live.nvlink_recoveries);

@@ -88,7 +88,7 @@ impl Port<'_> {
         self.gpu.links_up().any(|link| link == self.link)
     }
 
-    /// Bytes through the port; what a GPU receives, its switch has sent.
+    /// Bytes through the port since the start, up or not; what a GPU receives, its switch has sent.
     fn bytes(&self, read: SwitchRead) -> u64 {
         let live = self.gpu.live;
         let all = match read {
@@ -96,10 +96,7 @@ impl Port<'_> {
             SwitchRead::Received => live.nvlink_tx_bytes,
             SwitchRead::Temperature => 0,
         };
-        match live.nvlink_up.count_ones() {
-            up if self.is_up() => all / u64::from(up.max(1)),
-            _ => 0,
-        }
+        self.gpu.link_share(self.link, all)
     }
 }
 
