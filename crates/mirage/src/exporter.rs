@@ -6,6 +6,7 @@
 //! | `args` | flags that change the text, under the names dcgm-exporter gives them |
 //! | `spec` | `--identity NAME[=PATH\|:PORT]` |
 //! | `clocks` | what clocks were held back by in the last minutes |
+//! | `doubles` | series that several nodes have in common |
 //! | `list` | where a field list comes from |
 //! | `hot` | a compiled exporter that follows its files |
 //! | `own` | what mirage says about itself: `/self/metrics` and `/health` |
@@ -16,6 +17,7 @@
 
 mod args;
 mod clocks;
+mod doubles;
 mod flags;
 mod hot;
 mod list;

@@ -7,9 +7,11 @@ use std::time::Duration;
 
 use anyhow::Result;
 use mirage_metrics::{Exporter, Identity, Options, Selection};
+use mirage_state::Image;
 use tokio::signal::unix::Signal;
 
 use super::clocks::{self, Clocks};
+use super::doubles;
 use super::list::{Edition, List};
 use super::spec::{Place, Spec};
 use crate::attribution::Seen as Shown;
@@ -242,6 +244,15 @@ impl Exporters {
     /// All of them, the one at `/metrics` first.
     pub fn mounts(&self) -> &[Mount] {
         &self.mounts
+    }
+
+    /// Tells of pages on which the series of these nodes cannot be told apart.
+    pub fn warn_of_doubles(&self, nodes: &[Arc<Image>]) {
+        for mount in &self.mounts {
+            if let Some(warning) = doubles::warning(mount, nodes) {
+                say(&warning);
+            }
+        }
     }
 
     /// Where clock events are remembered.
