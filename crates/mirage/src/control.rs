@@ -6,6 +6,7 @@
 //! limit, JSON has a depth limit, and every field is checked.
 
 mod execute;
+mod instances;
 mod nvml;
 mod request;
 mod settings;

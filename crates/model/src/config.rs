@@ -20,7 +20,7 @@ pub use demo::{DemoError, demo};
 pub use diagnostic::{Diagnostic, Diagnostics};
 
 use crate::plan::{FaultPlan, MigStrategy, Plan, WorkloadPlan};
-use crate::select::Index;
+use crate::select::{Index, Running};
 use crate::yaml::{self, Node, Problem};
 use form::Form;
 use language::tables;
@@ -102,13 +102,17 @@ fn judge(root: &Node, text: &str, name: &str, defaults: &Defaults) -> Result<Loa
 }
 
 /// Reads one workload for a running fleet: YAML, JSON, or `key=value` words.
-pub fn parse_workload(text: &str, plan: &Plan) -> Result<WorkloadPlan, Diagnostics> {
+pub fn parse_workload<'p>(
+    text: &str,
+    fleet: impl Into<Running<'p>>,
+) -> Result<WorkloadPlan, Diagnostics> {
+    let fleet = fleet.into();
     one(
         text,
         "workload",
         &tables::workload::WORKLOAD,
         |form, problems| {
-            let index = Index::running(plan);
+            let index = Index::running(fleet);
             workload::read(
                 form,
                 Some(&index),
@@ -122,14 +126,18 @@ pub fn parse_workload(text: &str, plan: &Plan) -> Result<WorkloadPlan, Diagnosti
 
 /// Reads one fault for a running fleet: YAML, JSON, or words such as
 /// `device=node-a/3 xid=79 heal-after=5m`.
-pub fn parse_fault(text: &str, plan: &Plan) -> Result<FaultPlan, Diagnostics> {
+pub fn parse_fault<'p>(
+    text: &str,
+    fleet: impl Into<Running<'p>>,
+) -> Result<FaultPlan, Diagnostics> {
+    let fleet = fleet.into();
     one(text, "fault", &tables::fault::FAULT, |form, problems| {
-        let index = Index::running(plan);
+        let index = Index::running(fleet);
         let mut uses = workload::Uses::default();
         fault::read(
             form,
             Some(&index),
-            plan,
+            fleet.plan,
             &mut uses,
             problems,
             &mut Vec::new(),

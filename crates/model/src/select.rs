@@ -7,6 +7,7 @@
 //! fleet of thousands.
 
 mod names;
+mod running;
 #[cfg(test)]
 mod tests;
 
@@ -19,6 +20,7 @@ use crate::plan::{DeviceRef, GpuPlan, Plan};
 use crate::quantity::clip;
 
 pub use names::{closest, matches};
+pub use running::{MigDevices, Running};
 
 /// Most devices one selector may mean.
 pub const MAX_DEVICES: usize = 1_000_000;
@@ -43,15 +45,19 @@ pub fn parse(text: &str, plan: &Plan) -> Result<Vec<DeviceRef>, Error> {
 }
 
 /// The same for a running fleet, whose MIG devices the plan need not know.
-pub fn parse_running(text: &str, plan: &Plan) -> Result<Vec<DeviceRef>, Error> {
-    Index::running(plan).find(text)
+pub fn parse_running<'p>(
+    text: &str,
+    fleet: impl Into<Running<'p>>,
+) -> Result<Vec<DeviceRef>, Error> {
+    Index::running(fleet).find(text)
 }
 
 /// A plan prepared for many selectors: names and ids are looked up, not searched.
 #[derive(Debug)]
 pub struct Index<'p> {
     plan: &'p Plan,
-    lenient: bool,
+    /// The fleet it runs as; `None` before it does.
+    running: Option<Running<'p>>,
     names: OnceLock<HashMap<&'p str, u32>>,
     ids: OnceLock<HashMap<String, DeviceRef>>,
 }
@@ -61,23 +67,24 @@ impl<'p> Index<'p> {
     pub fn new(plan: &'p Plan) -> Self {
         Self {
             plan,
-            lenient: false,
+            running: None,
             names: OnceLock::new(),
             ids: OnceLock::new(),
         }
     }
 
     /// The same for a running fleet, whose MIG devices the plan need not know.
-    pub fn running(plan: &'p Plan) -> Self {
+    pub fn running(fleet: impl Into<Running<'p>>) -> Self {
+        let fleet = fleet.into();
         Self {
-            lenient: true,
-            ..Self::new(plan)
+            running: Some(fleet),
+            ..Self::new(fleet.plan)
         }
     }
 
     /// The plan, unless the fleet is running and its MIG layout may have changed.
     pub(crate) fn fixed(&self) -> Option<&'p Plan> {
-        (!self.lenient).then_some(self.plan)
+        self.running.is_none().then_some(self.plan)
     }
 
     /// The devices `text` means, sorted, each once; the first thing wrong with it.
@@ -218,13 +225,23 @@ impl<'p> Index<'p> {
                 _ => format!("`{name}` has GPUs 0-{}, so there is no {last}", count - 1),
             });
         }
+        let Some(wanted) = indices.instance else {
+            found.extend((first..=last).map(|gpu| device(node, gpu, None)));
+            return Ok(());
+        };
+        // Where either is `*`, GPUs that lack the device are passed over.
+        let several = indices.gpus.is_none() || wanted.is_none();
+        let before = found.len();
+        let mut reason = None;
         for gpu in first..=last {
-            match indices.instance {
-                None => found.push(device(node, gpu, None)),
-                Some(wanted) => self.instances(node, gpu, wanted, found)?,
+            if let Err(message) = self.instances(node, gpu, wanted, found) {
+                reason.get_or_insert(message);
             }
         }
-        Ok(())
+        match reason {
+            Some(message) if !several || found.len() == before => Err(message),
+            _ => Ok(()),
+        }
     }
 
     fn instances(
@@ -235,9 +252,14 @@ impl<'p> Index<'p> {
         found: &mut Vec<DeviceRef>,
     ) -> Result<(), String> {
         let plan = &self.plan.nodes[node as usize];
-        let count = instances(&plan.gpus[gpu as usize]);
+        let known = self.running.and_then(|running| running.mig);
+        let count = match known {
+            Some(mig) => mig.count(node, gpu),
+            None => instances(&plan.gpus[gpu as usize]),
+        };
+        let trusting = self.running.is_some() && known.is_none();
         match wanted {
-            Some(instance) if self.lenient && instance < MAX_INSTANCES => {
+            Some(instance) if trusting && instance < MAX_INSTANCES => {
                 found.push(device(node, gpu, Some(instance)));
             }
             Some(instance) if instance < count => found.push(device(node, gpu, Some(instance))),
@@ -263,11 +285,16 @@ impl<'p> Index<'p> {
     }
 
     fn id(&self, id: &str) -> Result<DeviceRef, String> {
-        let ids = self.ids.get_or_init(|| ids(self.plan));
-        let found = ids.get(id).or_else(|| ids.get(&id.to_lowercase()));
-        found
-            .copied()
-            .ok_or_else(|| format!("no device has the id `{}`", clip(id)))
+        // MIG devices come and go, so a running fleet is asked, not the plan.
+        let known = self.running.and_then(|running| running.mig);
+        let found = match known.filter(|_| id.starts_with("MIG-")) {
+            Some(mig) => mig.find(id),
+            None => {
+                let ids = self.ids.get_or_init(|| ids(self.plan));
+                ids.get(id).or_else(|| ids.get(&small(id))).copied()
+            }
+        };
+        found.ok_or_else(|| format!("no device has the id `{}`", clip(id)))
     }
 
     fn no_node(&self, pattern: &str, several: bool) -> String {
@@ -334,22 +361,36 @@ fn instances(gpu: &GpuPlan) -> u32 {
     given.map_or(0, |mig| u32::try_from(mig.len()).unwrap_or(u32::MAX))
 }
 
-/// Every id, given or derived, and its device.
+/// An id in small letters, but for `GPU-` and `MIG-`: as ids are derived.
+fn small(id: &str) -> String {
+    let (kind, rest) = id.split_at_checked(4).unwrap_or(("", id));
+    format!("{kind}{}", rest.to_lowercase())
+}
+
+/// Every id, given or derived, and its device; given ones in small letters, too.
 fn ids(plan: &Plan) -> HashMap<String, DeviceRef> {
     let mut ids = HashMap::new();
+    let mut others = Vec::new();
     for (node, at) in plan.nodes.iter().zip(0u32..) {
         let count = u32::try_from(node.gpus.len()).unwrap_or(u32::MAX);
         for (gpu, index) in node.gpus.iter().zip(0u32..) {
             let given = gpu.given.as_deref();
             let own = Identity::of(&node.name, index, count, &gpu.board, given);
+            if given.is_some_and(|given| given.uuid.is_some()) {
+                others.push((small(&own.uuid), device(at, index, None)));
+            }
             ids.insert(own.uuid, device(at, index, None));
             let mig = given.and_then(|given| given.mig.as_ref());
             for (instance, position) in mig.into_iter().flatten().zip(0u32..) {
                 if let Some(id) = &instance.uuid {
+                    others.push((small(id), device(at, index, Some(position))));
                     ids.insert(id.clone(), device(at, index, Some(position)));
                 }
             }
         }
+    }
+    for (id, device) in others {
+        ids.entry(id).or_insert(device);
     }
     ids
 }

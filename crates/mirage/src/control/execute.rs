@@ -1,10 +1,12 @@
 //! Doing what a request asks, on the engine's thread.
 
+use mirage_model::config;
 use mirage_model::plan::DeviceRef;
-use mirage_model::{config, select};
+use mirage_model::select::{self, Running};
 use mirage_sim::{Answer, FaultSelector, Input, MigOp, Profile, Refusal};
 use serde_json::{Value, json};
 
+use super::instances::Instances;
 use super::request::{Heal, Request, shorten};
 use super::{Fields, Problem, codes, nvml, settings};
 use crate::engine::Core;
@@ -39,8 +41,11 @@ pub(super) fn execute(core: &mut Core, request: Request) -> Result<(u32, Fields)
         }
         Request::Workloads => Ok(done(json!({ "workloads": *core.workloads() }))),
         Request::AddWorkload(text) => {
-            let plan = config::parse_workload(&text, core.plan())
+            let instances = Instances(core.fleet().read());
+            let fleet = Running::new(core.plan(), &instances);
+            let plan = config::parse_workload(&text, fleet)
                 .map_err(|error| Problem::invalid(error.to_string()))?;
+            drop(instances);
             one(core, Input::AddWorkload(plan))
         }
         Request::RemoveWorkload(name) => one(core, Input::RemoveWorkload(name)),
@@ -122,7 +127,9 @@ pub fn status(core: &mut Core) -> Value {
 
 /// The devices a text means, in the running fleet.
 fn devices(core: &Core, text: &str) -> Result<Vec<DeviceRef>, Problem> {
-    select::parse_running(text, core.plan()).map_err(|error| {
+    let instances = Instances(core.fleet().read());
+    let fleet = Running::new(core.plan(), &instances);
+    select::parse_running(text, fleet).map_err(|error| {
         Problem::invalid(format!("devices \"{}\": {}", shorten(text), error.message))
     })
 }
@@ -208,8 +215,10 @@ fn refuse(refusals: Vec<Problem>, mut fields: Fields) -> Result<(u32, Fields), P
 }
 
 fn inject(core: &mut Core, text: &str) -> Result<(u32, Fields), Problem> {
-    let plan = config::parse_fault(text, core.plan())
+    let instances = Instances(core.fleet().read());
+    let plan = config::parse_fault(text, Running::new(core.plan(), &instances))
         .map_err(|error| Problem::invalid(error.to_string()))?;
+    drop(instances);
     one(core, Input::Inject(plan))
 }
 

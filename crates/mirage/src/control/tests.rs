@@ -232,3 +232,42 @@ fn settings_of_one_age_are_refused_on_boards_of_another() {
     let flags = core.fleet().all().nodes[1].lives[0].flags;
     assert_eq!(flags & mirage_state::layout::flags::AUTO_BOOST, 0);
 }
+
+#[test]
+fn mig_devices_made_at_run_time_are_named_by_id_position_and_star() {
+    let mut core = core();
+    let list = |core: &mut Core| ask(core, br#"{"op":"mig.list","devices":"a/1"}"#);
+    ask(&mut core, br#"{"op":"mig.enable","devices":"a/1"}"#);
+    for _ in 0..2 {
+        let create = br#"{"op":"mig.create","devices":"a/1","profile":"3g.20gb"}"#;
+        assert_eq!(ask(&mut core, create)["code"], 0);
+    }
+    let made = list(&mut core)["gpus"][0]["instances"].clone();
+    let uuid = made[1]["uuid"].as_str().unwrap();
+    let add = |core: &mut Core, name: &str, devices: &str| {
+        let workload = format!("name={name} devices={devices} utilization=50");
+        let line = json!({ "op": "workload.add", "workload": workload }).to_string();
+        ask(core, line.as_bytes())
+    };
+    let used = |core: &mut Core, name: &str| {
+        let all = ask(core, br#"{"op":"workload.list"}"#)["workloads"].clone();
+        let found = all.as_array().unwrap().iter().find(|w| w["name"] == name);
+        found.unwrap()["devices"].clone()
+    };
+    let names = [
+        ("by-id", uuid.to_owned(), json!(["a/1:1"])),
+        ("shouted", uuid.to_uppercase(), json!(["a/1:1"])),
+        ("by-place", "a/1:0".into(), json!(["a/1:0"])),
+        ("starred", "a/*:*".into(), json!(["a/1:0", "a/1:1"])),
+    ];
+    for (name, devices, means) in names {
+        assert_eq!(add(&mut core, name, &devices)["code"], 0, "{name}");
+        assert_eq!(used(&mut core, name), means, "{name}");
+    }
+    let fault = json!({ "op": "fault.inject", "fault": format!("xid=13 device={uuid}") });
+    assert_eq!(ask(&mut core, fault.to_string().as_bytes())["code"], 0);
+    for gone in ["a/1:2", "a/0:*", "MIG-none"] {
+        let answer = add(&mut core, "gone", gone);
+        assert_eq!(answer["code"], codes::INVALID_ARGUMENT, "{gone}");
+    }
+}

@@ -132,3 +132,56 @@ fn patterns_match_whole_names() {
     assert_eq!(closest("gpu", ["gpus", "model"].into_iter()), Some("gpus"));
     assert_eq!(closest("xyz", ["gpus", "model"].into_iter()), None);
 }
+
+#[derive(Debug)]
+struct Made;
+
+impl MigDevices for Made {
+    fn count(&self, node: u32, gpu: u32) -> u32 {
+        if (node, gpu) == (0, 1) { 2 } else { 0 }
+    }
+
+    fn find(&self, id: &str) -> Option<DeviceRef> {
+        id.eq_ignore_ascii_case("MIG-new")
+            .then(|| device(0, 1, Some(1)))
+    }
+}
+
+#[test]
+fn mig_devices_of_a_running_fleet_are_those_it_has_now() {
+    let plan = fleet();
+    let find = |text: &str| parse_running(text, Running::new(&plan, &Made));
+    let both = vec![device(0, 1, Some(0)), device(0, 1, Some(1))];
+    assert_eq!(find("MIG-new"), Ok(vec![both[1]]));
+    assert_eq!(find("MIG-NEW"), Ok(vec![both[1]]));
+    for all in [
+        "node-a/1:*",
+        "node-a/*:*",
+        "*/*:*",
+        "node-a/0-1:*",
+        "node-*/1:*",
+    ] {
+        assert_eq!(find(all).as_ref(), Ok(&both), "{all}");
+    }
+    assert_eq!(find("node-a/*:1"), Ok(vec![both[1]]));
+    // What the plan had is gone.
+    for gone in [
+        "MIG-one",
+        "node-b/0:*",
+        "node-b/0:1",
+        "node-a/1:2",
+        "node-a/0-1:1",
+    ] {
+        assert!(find(gone).is_err(), "{gone}");
+    }
+}
+
+#[test]
+fn ids_are_found_in_any_case() {
+    let plan = fleet();
+    let own = Identity::of("node-a", 2, 4, &plan.nodes[0].gpus[2].board, None);
+    let shout = own.uuid.to_uppercase();
+    assert_ne!(shout, own.uuid);
+    assert_eq!(parse(&shout, &plan), Ok(vec![device(0, 2, None)]));
+    assert_eq!(show("GPU-STRANGE,MIG-One"), "1/0 1/0:1");
+}
