@@ -151,7 +151,7 @@ fn one<T>(
     table: &language::Table,
     read: impl FnOnce(&Form<'_>, &mut Vec<Problem>) -> Option<T>,
 ) -> Result<T, Diagnostics> {
-    let root = match words::parse(text) {
+    let root = match words::parse(text, table) {
         Some(root) => Ok(root),
         None => yaml::parse(text),
     };

@@ -35,6 +35,44 @@ fn a_fault_is_read_from_words_yaml_or_json() {
 }
 
 #[test]
+fn words_say_all_that_yaml_says_of_links_and_ecc() {
+    let plan = fleet();
+    let fault = |text: &str| parse_fault(&format!("device=node-a/0 {text}"), &plan);
+    let read = |text: &str| fault(text).unwrap().fault;
+    assert_eq!(read("link-down=0,1"), Fault::LinkDown(0b11));
+    assert_eq!(read("link-down=3"), Fault::LinkDown(0b1000));
+    assert_eq!(read("link-down=all"), Fault::LinkDown(u32::MAX));
+    let ecc = |uncorrected, sram, count| Fault::Ecc {
+        uncorrected,
+        sram,
+        count,
+    };
+    assert_eq!(read("ecc=uncorrected,sram,3"), ecc(true, true, 3));
+    assert_eq!(read("ecc=corrected,5"), ecc(false, false, 5));
+    assert_eq!(read("ecc=sram,uncorrected"), ecc(true, true, 1));
+    let refused = |text: &str| fault(text).unwrap_err().to_string();
+    let links = refused("link-down=0,99");
+    assert!(
+        links.contains("1:29: expected a whole number from 0 to 31"),
+        "{links}"
+    );
+    let place = refused("ecc=uncorrected,attic,3");
+    assert!(
+        place.contains("1:33: expected `dram` or `sram`, not `attic`"),
+        "{place}"
+    );
+    for wrong in [
+        "link-down=0,",
+        "link-down=,",
+        "ecc=,",
+        "ecc=sram,sram",
+        "ecc=corrected,dram,1,2",
+    ] {
+        assert!(fault(wrong).is_err(), "{wrong}");
+    }
+}
+
+#[test]
 fn words_are_refused_with_a_caret_under_the_word() {
     let error = parse_fault("device=node-a/9 xidd=79", &fleet())
         .unwrap_err()

@@ -83,7 +83,8 @@ enum Command {
 
 #[derive(Debug, Subcommand)]
 enum Fault {
-    /// Inject a fault: xid=79, lost, hang, ecc=…, link-down=…, cooling=2, power-brake, device-plugin:die, …
+    /// Inject a fault: xid=79, lost, hang, ecc=uncorrected,sram,3, link-down=0,1, cooling=2,
+    /// power-brake, device-plugin:die, …
     #[command(after_help = DEVICES)]
     Inject {
         /// What goes wrong, in the config's words

@@ -46,7 +46,7 @@ impl FaultView {
     }
 }
 
-/// A fault in one line.
+/// A fault in one line, which `fault inject` takes back.
 pub fn fault_text(fault: &Fault) -> String {
     match fault {
         Fault::Xid(number) => format!("xid={number}"),
@@ -65,6 +65,7 @@ pub fn fault_text(fault: &Fault) -> String {
         }
         Fault::Lost => "lost".into(),
         Fault::Hang => "hang".into(),
+        Fault::LinkDown(u32::MAX) => "link-down=all".into(),
         Fault::LinkDown(links) => {
             let down = (0..32).filter(|link| links & (1 << link) != 0);
             let down: Vec<_> = down.map(|link: u32| link.to_string()).collect();
@@ -83,5 +84,52 @@ pub fn fault_text(fault: &Fault) -> String {
             (false, false) => "row-remap=correctable".into(),
         },
         Fault::DevicePlugin(what) => format!("device-plugin={what}"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use mirage_model::config::{self, Defaults};
+
+    use super::*;
+
+    #[test]
+    fn what_is_listed_can_be_injected_again() {
+        let text = "nodes: { a: { model: h100-sxm5-80gb } }";
+        let loaded = config::load(text, "test", &Defaults::default()).unwrap();
+        let ecc = |uncorrected, sram, count| Fault::Ecc {
+            uncorrected,
+            sram,
+            count,
+        };
+        let remap = |uncorrectable, failed| Fault::RowRemap {
+            uncorrectable,
+            failed,
+        };
+        let faults = [
+            Fault::Xid(79),
+            ecc(false, false, 1),
+            ecc(true, true, 1_000_000),
+            Fault::Lost,
+            Fault::Hang,
+            Fault::LinkDown(u32::MAX),
+            Fault::LinkDown(0b1),
+            Fault::LinkDown(0b1001),
+            Fault::Cooling(2.5),
+            Fault::PowerBrake,
+            Fault::SlowApi(Duration::from_millis(61_001)),
+            Fault::FailApi(15),
+            remap(false, false),
+            remap(true, false),
+            remap(true, true),
+            Fault::DevicePlugin("hang".into()),
+        ];
+        for fault in faults {
+            let words = format!("{} device=a/0", fault_text(&fault));
+            let read = config::parse_fault(&words, &loaded.plan);
+            assert_eq!(read.unwrap().fault, fault, "{words}");
+        }
     }
 }

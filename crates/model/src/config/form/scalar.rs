@@ -16,7 +16,7 @@ pub(in crate::config) fn ids() -> String {
 }
 
 /// Reads a scalar; `kind` is none of the collections.
-pub(super) fn read<'n>(kind: &Kind, node: &'n Node) -> Result<Parsed<'n>, Problem> {
+pub(in crate::config) fn read<'n>(kind: &Kind, node: &'n Node) -> Result<Parsed<'n>, Problem> {
     let Some(scalar) = node.scalar().filter(|_| !node.is_null()) else {
         let message = format!("expected {}, not {}", kind.describe(), node.shape());
         return Err(Problem::new(node.span, message));
