@@ -61,7 +61,7 @@ const BYTE_UNITS: &[(&str, u64)] = &[
 
 /// A duration: `90s`, `1h30m`, `500ms`, `1.5h`, or `0`.
 pub fn duration(text: &str) -> Result<Duration, Error> {
-    let (what, example) = ("duration", "1h30m");
+    let (what, example) = ("duration from 0 to 3650d", "1h30m");
     let mut rest = text.trim();
     if rest == "0" {
         return Ok(Duration::ZERO);
@@ -96,7 +96,8 @@ pub fn duration(text: &str) -> Result<Duration, Error> {
 /// An amount of memory in bytes: `30GiB`, `40GB`, `512Mi`, or `0`.
 pub fn bytes(text: &str) -> Result<u64, Error> {
     let trimmed = text.trim();
-    let (number, rest) = number(trimmed).ok_or_else(|| shape(text, "amount of memory", "30GiB"))?;
+    let (number, rest) =
+        number(trimmed).ok_or_else(|| shape(text, "amount of memory from 0 to 1 PiB", "30GiB"))?;
     let scale = match rest.trim_start() {
         "" if number.is_zero() => 1,
         "" => {
@@ -212,6 +213,12 @@ fn number(text: &str) -> Option<(Number, &str)> {
         fraction = kept.parse().unwrap_or(0);
         rest = &after[length..];
     }
+    // `1e300` is no number with the unit `e`.
+    let power = rest.strip_prefix(['e', 'E']);
+    let power = power.map(|power| power.strip_prefix(['+', '-']).unwrap_or(power));
+    if power.is_some_and(|power| digits(power) > 0) {
+        return None;
+    }
     Some((Number { whole, fraction }, rest))
 }
 
@@ -248,7 +255,7 @@ fn one_percent(part: &str, text: &str) -> Result<f64, Error> {
     let bare = part.strip_suffix('%').unwrap_or(part).trim_end();
     let value = match number(bare) {
         Some((number, "")) => number.times(1_000_000) as f64 / 1e6,
-        _ => return Err(shape(text, "percentage", "80-100")),
+        _ => return Err(shape(text, "percentage from 0 to 100", "80-100")),
     };
     if value > 100.0 {
         return Err(too_large(text, "100 percent"));
@@ -333,8 +340,10 @@ mod tests {
         assert_eq!(error("3651d"), "`3651d` is above the limit of 3650d");
         let huge = format!("{}s", "9".repeat(500));
         assert!(error(&huge).contains("above the limit of 3650d"));
-        for text in ["", "-5s", "nan", "1e9s", ".5s", "h", "1.s"] {
-            assert!(duration(text).is_err(), "{text}");
+        for text in [
+            "", "-5s", "nan", "inf", "1e300s", "1E-3s", ".5s", "h", "1.s",
+        ] {
+            assert!(error(text).contains("from 0 to 3650d"), "{text}");
         }
     }
 
@@ -346,8 +355,10 @@ mod tests {
         assert_eq!(bytes("0").unwrap(), 0);
         let error = bytes("40").unwrap_err().to_string();
         assert_eq!(error, "`40` has no unit; write for example `40MiB`");
-        for text in ["", "-1GiB", "NaN", "1e30GiB", "9999999TiB", "1GiBx"] {
-            assert!(bytes(text).is_err(), "{text}");
+        assert!(bytes("1GiBx").is_err());
+        for text in ["", "-1GiB", "NaN", "-inf", "1e30GiB", "9999999TiB"] {
+            let error = bytes(text).unwrap_err().to_string();
+            assert!(error.contains("1 PiB"), "{error}");
         }
     }
 
@@ -357,8 +368,10 @@ mod tests {
         assert_eq!(range("80"), Ok((80.0, 80.0)));
         assert_eq!(range("80-100%"), Ok((80.0, 100.0)));
         assert_eq!(range("80% - 90.5%"), Ok((80.0, 90.5)));
-        for text in ["", "-5", "101", "90-80", "inf", "1e1", "5-", "-"] {
-            assert!(range(text).is_err(), "{text}");
+        assert!(range("90-80").is_err());
+        for text in ["", "-5", "101", "inf", "nan", "1e1", "1e300", "5-", "-"] {
+            let error = range(text).unwrap_err().to_string();
+            assert!(error.contains("100"), "{error}");
         }
     }
 

@@ -27,6 +27,11 @@ pub(in crate::config) fn read<'n>(kind: &Kind, node: &'n Node) -> Result<Parsed<
         Problem::new(node.span, message)
     };
     let quantity = |error: quantity::Error| Problem::new(node.span, error.to_string());
+    // What is no such amount at all is told the limits of this key, not the language's.
+    let limited = |error: quantity::Error| match error {
+        quantity::Error::Shape { .. } | quantity::Error::TooLarge { .. } => wrong(),
+        error => quantity(error),
+    };
     match kind {
         Kind::Integer { min, max } => match node.u64() {
             Some(value) if (*min..=*max).contains(&value) => Ok(Parsed::Integer(value)),
@@ -66,14 +71,14 @@ pub(in crate::config) fn read<'n>(kind: &Kind, node: &'n Node) -> Result<Parsed<
             })
             .map_err(|near| suggest(wrong(), near)),
         Kind::Duration { min, max } => {
-            let value = quantity::duration(text).map_err(quantity)?;
+            let value = quantity::duration(text).map_err(limited)?;
             if value < *min || value > *max {
                 return Err(wrong());
             }
             Ok(Parsed::Duration(value))
         }
         Kind::Bytes { min, max } => {
-            let value = quantity::bytes(text).map_err(quantity)?;
+            let value = quantity::bytes(text).map_err(limited)?;
             if value < *min || value > *max {
                 return Err(wrong());
             }
