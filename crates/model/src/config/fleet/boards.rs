@@ -55,12 +55,7 @@ impl Boards {
             return board.clone();
         }
         let key = (format!("{} resized", board.key), memory);
-        let make = || {
-            let mut other = Board::clone(board);
-            other.memory_total_mib = mib;
-            other.memory_reserved_mib = other.memory_reserved_mib.min(mib / 8);
-            Arc::new(other)
-        };
+        let make = || Arc::new(board.with_memory_mib(mib));
         self.boards.entry(key).or_insert_with(make).clone()
     }
 
