@@ -10,7 +10,8 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use anyhow::{Context as _, Result, bail};
 use mirage_model::plan::Plan;
 use mirage_model::quantity;
-use tokio::signal::unix::{SignalKind, signal};
+use tokio::runtime::Runtime;
+use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::sync::{oneshot, watch};
 use tokio::task::JoinSet;
 
@@ -109,6 +110,8 @@ pub fn duration(text: &str) -> Result<Duration, String> {
 /// A machine about to run. Everything that can be refused has been.
 #[derive(Debug)]
 pub struct Machine {
+    runtime: Runtime,
+    signals: Signals,
     source: Source,
     until: Option<Duration>,
     host: String,
@@ -136,6 +139,12 @@ impl Machine {
         let address = listener.local_addr().context("asking for our address")?;
         let more = more_ports(&exporters, address)?;
 
+        let runtime = tokio::runtime::Builder::new_current_thread()
+            .enable_all()
+            .build()
+            .context("starting the runtime")?;
+        // Before anything is made that must be taken away again.
+        let signals = Signals::new(&runtime)?;
         let path = args.state_dir.unwrap_or_else(statedir::preferred);
         let mut directory = StateDir::take(&path)?;
         let path = directory.path().to_owned();
@@ -157,6 +166,8 @@ impl Machine {
         let mut core = Core::new(plan, args.speed, start_unix_ms, epoch, files);
         core.pause(options.paused);
         Ok(Machine {
+            runtime,
+            signals,
             source,
             until: options.until,
             host,
@@ -179,10 +190,7 @@ impl Machine {
         F: Future<Output = ()> + Send + 'static,
     {
         let fleet = self.core.fleet().clone();
-        let runtime = tokio::runtime::Builder::new_current_thread()
-            .enable_all()
-            .build()
-            .context("starting the runtime")?;
+        let runtime = self.runtime;
         let (ended, engine_ended) = oneshot::channel();
         let (engine, thread) =
             engine::start(self.core, self.until, ended).context("starting the engine's thread")?;
@@ -207,6 +215,7 @@ impl Machine {
         let outcome = runtime.block_on(async {
             let surfaces = Surfaces {
                 app: Arc::new(app),
+                signals: self.signals,
                 engine: engine.clone(),
                 listener: self.listener,
                 more: self.more,
@@ -254,8 +263,26 @@ fn start_page(
     .text()
 }
 
+/// What ends a machine from outside.
+#[derive(Debug)]
+struct Signals {
+    terminate: Signal,
+    interrupt: Signal,
+}
+
+impl Signals {
+    fn new(runtime: &Runtime) -> Result<Self> {
+        let _inside = runtime.enter();
+        Ok(Self {
+            terminate: signal(SignalKind::terminate()).context("listening for SIGTERM")?,
+            interrupt: signal(SignalKind::interrupt()).context("listening for SIGINT")?,
+        })
+    }
+}
+
 /// Everything that listens.
 struct Surfaces {
+    signals: Signals,
     app: Arc<App>,
     engine: Engine,
     listener: TcpListener,
@@ -268,13 +295,11 @@ struct Surfaces {
 impl Surfaces {
     /// Serves until a signal comes or the engine ends.
     async fn run(
-        self,
+        mut self,
         page: String,
         engine_ended: oneshot::Receiver<()>,
         ends_by_itself: bool,
     ) -> Result<()> {
-        let mut terminate = signal(SignalKind::terminate()).context("listening for SIGTERM")?;
-        let mut interrupt = signal(SignalKind::interrupt()).context("listening for SIGINT")?;
         let ending = self.end.subscribe();
         let listener = tokio::net::TcpListener::from_std(self.listener).context("serving HTTP")?;
         let socket =
@@ -307,8 +332,8 @@ impl Surfaces {
         drop(stdout);
 
         let ended = tokio::select! {
-            _ = terminate.recv() => false,
-            _ = interrupt.recv() => false,
+            _ = self.signals.terminate.recv() => false,
+            _ = self.signals.interrupt.recv() => false,
             _ = engine_ended => true,
         };
         reload.abort();

@@ -5,7 +5,7 @@
 
 use std::ffi::OsStr;
 use std::fs::{self, DirBuilder, File, OpenOptions, TryLockError};
-use std::io::{Read, Seek, Write};
+use std::io::{ErrorKind, Read, Seek, Write};
 use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt, PermissionsExt};
 use std::os::unix::net::UnixListener;
 use std::path::{Path, PathBuf};
@@ -20,6 +20,8 @@ pub const SYSTEM: &str = "/run/mirage";
 /// Name of the control socket in a state directory.
 pub const SOCKET: &str = "control.sock";
 const LOCK: &str = "lock";
+/// How often the directory may vanish from under us before that is told.
+const TRIES: u32 = 1000;
 /// Longest path a Unix socket can have, its NUL included.
 const SOCKET_PATH_MAX: usize = 108;
 
@@ -31,55 +33,37 @@ pub struct StateDir {
     made: bool,
     /// Files, links and directories made here, in order.
     entries: Vec<PathBuf>,
-    _lock: File,
+    lock: File,
 }
 
 impl StateDir {
     /// Takes the directory, making it if need be. One that another process holds is refused.
     pub fn take(path: &Path) -> Result<Self> {
-        let made = make(path)?;
-        // Others are told this path, and they may stand elsewhere.
-        let path = &path
-            .canonicalize()
-            .with_context(|| format!("finding the directory {}", path.display()))?;
-        let lock_path = path.join(LOCK);
-        let mut lock = OpenOptions::new()
-            .read(true)
-            .write(true)
-            .create(true)
-            .truncate(false)
-            .mode(0o644)
-            .open(&lock_path)
-            .with_context(|| format!("opening the lock {}", lock_path.display()))?;
-        match lock.try_lock() {
-            Ok(()) => {}
-            Err(TryLockError::WouldBlock) => {
-                let mut holder = String::new();
-                let _ = (&lock).take(32).read_to_string(&mut holder);
-                let holder = match holder.trim() {
-                    "" => "another process".into(),
-                    pid => format!("process {pid}"),
-                };
-                bail!(
-                    "the state directory {} is in use by {holder}; end that one, or give this \
-                     one its own with --state-dir",
-                    path.display()
-                );
-            }
-            Err(TryLockError::Error(error)) => {
-                return Err(error).with_context(|| format!("locking {}", lock_path.display()));
+        let mut made = false;
+        let mut tries = TRIES;
+        loop {
+            made |= make(path)?;
+            let held = hold(path);
+            match held {
+                Ok((path, lock)) => {
+                    return Ok(Self {
+                        path,
+                        made,
+                        entries: Vec::new(),
+                        lock,
+                    });
+                }
+                // Whoever held it took it away as we came.
+                Err(error) if tries > 0 && is_gone(&error) => tries -= 1,
+                Err(error) => {
+                    if made {
+                        // Not empty if somebody else has it by now: then it stays.
+                        let _ = fs::remove_dir(path);
+                    }
+                    return Err(error);
+                }
             }
         }
-        lock.set_len(0)
-            .and_then(|()| lock.rewind())
-            .and_then(|()| writeln!(lock, "{}", std::process::id()))
-            .with_context(|| format!("writing the lock {}", lock_path.display()))?;
-        Ok(Self {
-            path: path.into(),
-            made,
-            entries: Vec::new(),
-            _lock: lock,
-        })
     }
 
     /// Its path.
@@ -155,12 +139,77 @@ impl StateDir {
 impl Drop for StateDir {
     fn drop(&mut self) {
         remove(std::mem::take(&mut self.entries));
-        let _ = fs::remove_file(self.path.join(LOCK));
+        // Before it is let go, so that whoever waits for it finds no lock of ours. What somebody
+        // put in its place is not ours.
+        let lock = self.path.join(LOCK);
+        if is_at(&self.lock, &lock) {
+            let _ = fs::remove_file(lock);
+        }
         if self.made {
             // Not empty if somebody else put something there: then it stays.
             let _ = fs::remove_dir(&self.path);
         }
     }
+}
+
+/// Locks a directory; with its path as others may be told it, wherever they stand.
+fn hold(path: &Path) -> Result<(PathBuf, File)> {
+    let path = path
+        .canonicalize()
+        .with_context(|| format!("finding the directory {}", path.display()))?;
+    let lock_path = path.join(LOCK);
+    let mut lock = OpenOptions::new()
+        .read(true)
+        .write(true)
+        .create(true)
+        .truncate(false)
+        .mode(0o644)
+        .open(&lock_path)
+        .with_context(|| format!("opening the lock {}", lock_path.display()))?;
+    match lock.try_lock() {
+        Ok(()) => {}
+        Err(TryLockError::WouldBlock) => {
+            let mut holder = String::new();
+            let _ = (&lock).take(32).read_to_string(&mut holder);
+            let holder = match holder.trim() {
+                "" => "another process".into(),
+                pid => format!("process {pid}"),
+            };
+            bail!(
+                "the state directory {} is in use by {holder}; end that one, or give this one its \
+                 own with --state-dir",
+                path.display()
+            );
+        }
+        Err(TryLockError::Error(error)) => {
+            return Err(error).with_context(|| format!("locking {}", lock_path.display()));
+        }
+    }
+    // A holder removes the file before it lets go: what we locked may be nobody's file any more.
+    if !is_at(&lock, &lock_path) {
+        let gone = std::io::Error::from(ErrorKind::NotFound);
+        return Err(gone).with_context(|| format!("locking {}", lock_path.display()));
+    }
+    lock.set_len(0)
+        .and_then(|()| lock.rewind())
+        .and_then(|()| writeln!(lock, "{}", std::process::id()))
+        .with_context(|| format!("writing the lock {}", lock_path.display()))?;
+    Ok((path, lock))
+}
+
+/// Whether this open file is the one that lies there.
+fn is_at(file: &File, path: &Path) -> bool {
+    let there = fs::symlink_metadata(path);
+    match (file.metadata(), there) {
+        (Ok(ours), Ok(there)) => (ours.dev(), ours.ino()) == (there.dev(), there.ino()),
+        _ => false,
+    }
+}
+
+/// Whether something was not there any more.
+fn is_gone(error: &anyhow::Error) -> bool {
+    let cause = error.downcast_ref::<std::io::Error>();
+    cause.is_some_and(|cause| cause.kind() == ErrorKind::NotFound)
 }
 
 /// Takes away what a process left of a node that was killed before it could: its files, its links and the socket. A directory
@@ -195,22 +244,27 @@ fn remove(entries: Vec<PathBuf>) {
 
 /// Makes a directory that all may read; `false` if it was there. Refuses what is no directory.
 fn make(path: &Path) -> Result<bool> {
-    match DirBuilder::new().mode(0o755).create(path) {
-        Ok(()) => return Ok(true),
-        Err(error) if error.kind() == std::io::ErrorKind::AlreadyExists => {}
-        Err(error) => {
-            return Err(error).with_context(|| {
-                format!(
-                    "making the directory {}; give another with --state-dir",
-                    path.display()
-                )
-            });
+    loop {
+        match DirBuilder::new().mode(0o755).create(path) {
+            Ok(()) => return Ok(true),
+            Err(error) if error.kind() == ErrorKind::AlreadyExists => {}
+            Err(error) => {
+                return Err(error).with_context(|| {
+                    format!(
+                        "making the directory {}; give another with --state-dir",
+                        path.display()
+                    )
+                });
+            }
+        }
+        if path.is_dir() {
+            return Ok(false);
+        }
+        // It may have gone since; then it is made after all.
+        if path.symlink_metadata().is_ok() {
+            bail!("{} is not a directory", path.display());
         }
     }
-    if !path.is_dir() {
-        bail!("{} is not a directory", path.display());
-    }
-    Ok(false)
 }
 
 /// The state directory to use when none is given: the first of [`candidates`] that this user
@@ -252,7 +306,11 @@ fn is_usable(path: &Path) -> bool {
         }
         Ok(_) => false,
         Err(_) => match DirBuilder::new().mode(0o755).create(path) {
-            Ok(()) => fs::remove_dir(path).is_ok(),
+            Ok(()) => {
+                // Not empty if another process has just taken it; then it tells who.
+                let _ = fs::remove_dir(path);
+                true
+            }
             Err(_) => false,
         },
     }
@@ -329,6 +387,45 @@ mod tests {
 
         drop(held);
         assert!(!path.exists());
+    }
+
+    #[test]
+    fn many_at_once_are_one_at_a_time() {
+        use std::sync::atomic::{AtomicU32, Ordering};
+        let root = tempfile::tempdir().unwrap();
+        let path = root.path().join("state");
+        let (holders, taken) = (AtomicU32::new(0), AtomicU32::new(0));
+        std::thread::scope(|scope| {
+            for _ in 0..8 {
+                scope.spawn(|| {
+                    for _ in 0..400 {
+                        match StateDir::take(&path) {
+                            Ok(held) => {
+                                assert_eq!(holders.fetch_add(1, Ordering::SeqCst), 0);
+                                assert!(is_at(&held.lock, &path.join(LOCK)));
+                                taken.fetch_add(1, Ordering::SeqCst);
+                                holders.fetch_sub(1, Ordering::SeqCst);
+                            }
+                            Err(error) => {
+                                assert!(error.to_string().contains("is in use by"), "{error:#}")
+                            }
+                        }
+                    }
+                });
+            }
+        });
+        assert!(taken.into_inner() > 0);
+        assert!(!path.join(LOCK).exists());
+    }
+
+    #[test]
+    fn a_lock_that_is_not_ours_stays() {
+        let root = tempfile::tempdir().unwrap();
+        let held = StateDir::take(root.path()).unwrap();
+        fs::remove_file(root.path().join(LOCK)).unwrap();
+        fs::write(root.path().join(LOCK), "another's").unwrap();
+        drop(held);
+        assert!(root.path().join(LOCK).exists());
     }
 
     #[test]

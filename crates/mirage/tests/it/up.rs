@@ -84,6 +84,29 @@ fn sigterm_ends_it_and_removes_what_it_made() {
 }
 
 #[test]
+fn a_signal_while_it_starts_leaves_nothing() {
+    let root = tempfile::tempdir().unwrap();
+    let state = root.path().join("state");
+    let mut child = mirage()
+        .args(["up", "--nodes", "60", "--listen", "127.0.0.1:0"])
+        .arg("--state-dir")
+        .arg(&state)
+        .stdout(std::process::Stdio::null())
+        .stderr(std::process::Stdio::null())
+        .spawn()
+        .unwrap();
+    while !state.exists() && child.try_wait().unwrap().is_none() {
+        std::thread::yield_now();
+    }
+    let pid = child.id().to_string();
+    let sent = std::process::Command::new("kill").arg(&pid).status();
+    assert!(sent.unwrap().success());
+    let status = wait_for("the end", || child.try_wait().unwrap());
+    assert!(status.success(), "{status}");
+    assert!(!state.exists());
+}
+
+#[test]
 fn a_second_one_in_the_same_place_is_refused() {
     let up = Up::start(&["--gpus", "1"]);
     let output = mirage()
