@@ -10,6 +10,7 @@ use std::collections::HashMap;
 use std::os::unix::fs::FileTypeExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
+use std::time::Duration;
 
 use kubelet::{Kubelet, List, dial, within};
 use mirage_k8s::deviceplugin::Place;
@@ -269,6 +270,14 @@ async fn the_plugin_misbehaves_when_told_to() {
     heal();
     let right = rig.allocate("nvidia-gpu.sock", &[&ids[1]]).await.unwrap();
     assert_eq!(right.envs["NVIDIA_VISIBLE_DEVICES"], ids[1]);
+    inject("allocate-slow", "1");
+    let second = [ids[1].as_str()];
+    let mut slow = std::pin::pin!(rig.allocate("nvidia-gpu.sock", &second));
+    let early = tokio::time::timeout(Duration::from_millis(500), &mut slow).await;
+    assert!(early.is_err(), "{early:?}");
+    rig.allocate("nvidia-gpu.sock", &[&ids[0]]).await.unwrap();
+    heal();
+    assert_eq!(slow.await.unwrap().envs["NVIDIA_VISIBLE_DEVICES"], ids[1]);
 
     // Without a device it is the whole plugin.
     rig.ctl(&["fault", "inject", "device-plugin:die"]);

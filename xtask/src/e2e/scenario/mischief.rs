@@ -1,5 +1,7 @@
 //! A device plugin that misbehaves: each way it can, what the cluster makes of it, and that all is well after healing.
 
+use std::time::{Duration, Instant};
+
 use anyhow::{Result, ensure};
 
 use super::look::{nvml, only_gpu};
@@ -7,6 +9,9 @@ use super::{GPU, Stage};
 use crate::e2e::cluster::Pod;
 use crate::e2e::mirage::{Mirage, Shows};
 use crate::e2e::process::until;
+
+/// How slow an allocation is that is told to be.
+const SLOW: Duration = Duration::from_secs(10);
 
 /// Injects a fault of the device plugin.
 fn inject(mirage: &Mirage, what: &str, device: &str) -> Result<()> {
@@ -89,7 +94,11 @@ pub(super) fn allocation(stage: &mut Stage) -> Result<()> {
     heal(stage, &mirage)?;
 
     inject(&mirage, "allocate-slow", "all")?;
+    let begin = Instant::now();
     cluster.run(&Pod::with("patient", GPU, 1))?;
+    let took = begin.elapsed();
+    ensure!(took >= SLOW, "a slow allocation took no more than {took:?}");
+    mirage.says("the plugin was told to be slow")?;
     only_gpu(stage, "patient", "main")?;
     heal(stage, &mirage)?;
 

@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use mirage_k8s::deviceplugin::generated::{
     CdiDevice, ContainerAllocateResponse, DeviceSpec, Mount,
@@ -16,6 +16,7 @@ use super::links;
 use super::mischief::SLOW;
 use super::settings::{IdStrategy, ListStrategy, Settings};
 use super::{Stand, World};
+use crate::cli::say;
 use crate::driver::CHANNEL_CLASS;
 use crate::node::Node;
 use crate::node::edits::is_node;
@@ -74,8 +75,15 @@ impl Policy for Answers {
                 unit.uuid
             ));
         }
-        if struck("allocate-slow").is_some() {
+        if let Some(unit) = struck("allocate-slow") {
+            let what = format!("allocating {} of {resource}", unit.uuid);
+            say(&format!("{what}: the plugin was told to be slow"));
+            let begin = Instant::now();
             self.dawdle(&units).await;
+            say(&format!(
+                "{what}: it took {:.1} s",
+                begin.elapsed().as_secs_f32()
+            ));
         }
         if struck("allocate-wrong").is_some() {
             units = others(kind, &units);
@@ -109,11 +117,12 @@ impl Answers {
     /// Takes its time, unless it is told to hurry again.
     async fn dawdle(&self, units: &[&Unit]) {
         let slow = async {
-            while let Some(seen) = super::look(&self.node).await
-                && units
-                    .iter()
-                    .any(|unit| seen.faults.strikes(unit, "allocate-slow"))
-            {
+            let struck = |seen: super::Seen| {
+                let mut units = units.iter();
+                units.any(|unit| seen.faults.strikes(unit, "allocate-slow"))
+            };
+            // An engine that has no time has not said that it is over.
+            while super::look(&self.node).await.is_none_or(struck) {
                 tokio::time::sleep(GLANCE).await;
             }
         };
