@@ -30,6 +30,7 @@ mod plugin;
 mod pods;
 mod repartition;
 mod report;
+mod socket;
 mod topology;
 
 use std::fs::DirBuilder;
@@ -164,6 +165,7 @@ fn uninstall(args: &Args, name: &str, own: &Path) -> Result<()> {
     let labels = labels::uninstall(name, &args.labels, &args.cluster);
     let asked = asked::uninstall(name, &args.asked, &args.cluster);
     let hook = hook::uninstall(&args.hook, &args.kubelet_dir);
+    plugin::uninstall(&args.plugin, &args.kubelet_dir);
     let driver = args.driver.uninstall();
     if let Some(state_dir) = own.parent() {
         // Whatever runs there keeps its own.

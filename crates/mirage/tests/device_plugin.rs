@@ -461,3 +461,43 @@ async fn every_strategy_tells_in_its_own_way() {
     assert!(removed.success());
     assert!(!root.exists() && !directory.path().join("state").exists());
 }
+
+#[tokio::test]
+async fn what_a_killed_one_left_is_taken_away() {
+    let args = ["--no-driver-root", "--resource", "a.b/c=2"];
+    let mut rig = Rig::start(&args).await;
+    rig.ids("a.b/c", 2).await;
+    rig.list(GPU, |list| !list.is_empty()).await;
+    rig.child.kill().unwrap();
+    rig.child.wait().unwrap();
+    let sockets = Place::of(rig.directory.path()).directory;
+    // Nobody listens there either, but it is another's.
+    drop(std::os::unix::net::UnixListener::bind(sockets.join("other.sock")).unwrap());
+    // This one is the same in name, and alive.
+    let slice = sockets.join("nvidia-mig-1g.5gb.sock");
+    let alive = std::os::unix::net::UnixListener::bind(&slice).unwrap();
+    let uninstall = || {
+        let removed = mirage()
+            .args(["node", "--uninstall", "--node-name", "n", "--no-api-server"])
+            .arg("--state-dir")
+            .arg(rig.directory.path().join("state"))
+            .arg("--kubelet-dir")
+            .arg(rig.directory.path())
+            .args(args)
+            .status()
+            .unwrap();
+        assert!(removed.success());
+        let left = std::fs::read_dir(&sockets).unwrap();
+        let left = left.map(|entry| entry.unwrap().file_name().into_string().unwrap());
+        let mut left: Vec<String> = left.collect();
+        left.sort();
+        left
+    };
+    assert!(sockets.join("nvidia-gpu.sock").exists());
+    assert_eq!(
+        uninstall(),
+        ["kubelet.sock", "nvidia-mig-1g.5gb.sock", "other.sock"]
+    );
+    drop(alive);
+    assert_eq!(uninstall(), ["kubelet.sock", "other.sock"]);
+}

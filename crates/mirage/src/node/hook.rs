@@ -29,9 +29,9 @@ use tokio::net::UnixStream;
 use tokio::sync::watch;
 
 use self::plugin::Hook;
-use super::Node;
 use super::driver::Root;
 use super::edits::Places;
+use super::{Node, socket};
 
 /// The name of this part in `/health`.
 pub(super) const PART: &str = "runtime hook";
@@ -105,8 +105,13 @@ impl HookArgs {
     }
 }
 
-/// Takes away what the hook leaves on a node on purpose: the list, which outlives mirage as long as its pods do.
+/// Takes away what the hook leaves on a node: on purpose the list, which outlives mirage as long as its pods do; its socket only if
+/// it was killed.
 pub(super) fn uninstall(args: &HookArgs, kubelet: &Path) -> anyhow::Result<()> {
+    if let Some(path) = &args.serve_pod_resources {
+        // What is somebody's stays.
+        let _ = socket::clear(path);
+    }
     let path = args.place(kubelet);
     if write::is_kept(&path) {
         Writer::open(&path)

@@ -19,6 +19,7 @@ mod mischief;
 mod settings;
 
 use std::collections::BTreeMap;
+use std::path::Path;
 use std::sync::atomic::AtomicU64;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -28,8 +29,8 @@ use mirage_model::plan::MigStrategy;
 use mirage_state::Image;
 use tokio::sync::watch;
 
-use super::Node;
 use super::driver::Root;
+use super::{Node, socket};
 use crate::cli::say;
 use crate::engine::Core;
 use crate::health::Health;
@@ -68,13 +69,7 @@ pub(super) async fn run(node: Node, args: &PluginArgs, cdi_kind: &str) {
     let Some(settings) = settled(args, &node.inside.health, ending).await else {
         return;
     };
-    let mut place = Place::of(&node.kubelet_dir);
-    if let Some(socket) = &args.kubelet_socket {
-        place.kubelet.clone_from(socket);
-        if let Some(directory) = socket.parent() {
-            place.directory = directory.to_path_buf();
-        }
-    }
+    let place = place(args, &node.kubelet_dir);
     let (resources, offered) = watch::channel(Arc::new(Vec::new()));
     let (stand, known) = watch::channel(None);
     let answers = Answers {
@@ -92,6 +87,34 @@ pub(super) async fn run(node: Node, args: &PluginArgs, cdi_kind: &str) {
         deviceplugin::run(place, offered, Arc::new(answers), report, ending),
         follow(&node, &settings, &resources, &stand, &board),
     );
+}
+
+/// Where it meets the kubelet.
+fn place(args: &PluginArgs, kubelet_dir: &Path) -> Place {
+    let mut place = Place::of(kubelet_dir);
+    if let Some(socket) = &args.kubelet_socket {
+        place.kubelet.clone_from(socket);
+        if let Some(directory) = socket.parent() {
+            place.directory = directory.to_path_buf();
+        }
+    }
+    place
+}
+
+/// Takes away the sockets of one that was killed: those with names that it gives and that nobody listens at.
+pub(super) fn uninstall(args: &PluginArgs, kubelet_dir: &Path) {
+    let names = args.all_names();
+    let sockets: Vec<String> = names.iter().map(|name| inventory::socket(name)).collect();
+    // There may be no kubelet any more.
+    let entries = std::fs::read_dir(place(args, kubelet_dir).directory);
+    for entry in entries.into_iter().flatten().flatten() {
+        let name = entry.file_name();
+        let ours = |name: &str| inventory::is_slice(name) || sockets.iter().any(|it| it == name);
+        if name.to_str().is_some_and(ours) {
+            // What is somebody's stays.
+            let _ = socket::clear(&entry.path());
+        }
+    }
 }
 
 /// What it was told; nothing if the machine ends before that can be read.

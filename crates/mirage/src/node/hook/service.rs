@@ -2,7 +2,7 @@
 
 use std::fs;
 use std::io;
-use std::os::unix::fs::{FileTypeExt as _, MetadataExt as _};
+use std::os::unix::fs::MetadataExt as _;
 use std::os::unix::net;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -13,7 +13,7 @@ use mirage_k8s::podresources::serve::{self, Merged};
 use tokio::net::UnixListener;
 use tokio::sync::watch;
 
-use crate::node::Node;
+use crate::node::{Node, socket};
 
 /// The name of this part in `/health`.
 const PART: &str = "pod-resources service";
@@ -59,16 +59,7 @@ fn bind(path: &Path) -> io::Result<Bound> {
     if let Some(directory) = path.parent() {
         fs::create_dir_all(directory)?;
     }
-    match fs::symlink_metadata(path) {
-        Ok(found) if !found.file_type().is_socket() => {
-            return Err(io::Error::other("the path is taken by what is no socket"));
-        }
-        Ok(_) if net::UnixStream::connect(path).is_ok() => {
-            return Err(io::Error::other("another process serves it"));
-        }
-        Ok(_) => fs::remove_file(path)?,
-        Err(_) => {}
-    }
+    socket::clear(path)?;
     let listener = net::UnixListener::bind(path)?;
     listener.set_nonblocking(true)?;
     let found = fs::symlink_metadata(path)?;

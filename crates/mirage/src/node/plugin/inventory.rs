@@ -303,7 +303,7 @@ fn short(stem: &str, n: usize) -> String {
 }
 
 /// The socket of a resource, as NVIDIA calls it or like it.
-fn socket(resource: &str) -> String {
+pub(super) fn socket(resource: &str) -> String {
     let name = match resource.strip_prefix("nvidia.com/") {
         Some(stem) => format!("nvidia-{stem}"),
         None => resource.replace(['/', '.', '-'], "_"),
@@ -315,6 +315,11 @@ fn socket(resource: &str) -> String {
     resource.hash(&mut hash);
     let stem: String = name.chars().take(LONGEST_SOCKET - 17).collect();
     format!("{stem}-{:016x}.sock", hash.finish())
+}
+
+/// Whether a socket is that of some kind of MIG devices; which there were is not known afterwards.
+pub(super) fn is_slice(socket: &str) -> bool {
+    socket.starts_with("nvidia-mig-") && socket.ends_with(".sock")
 }
 
 #[cfg(test)]

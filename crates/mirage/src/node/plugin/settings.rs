@@ -247,6 +247,20 @@ impl PluginArgs {
         WHOLE.iter().map(|name| sharing.name(name)).collect()
     }
 
+    /// Every resource that may have been offered, MIG devices apart, whatever was said of sharing then.
+    pub(super) fn all_names(&self) -> Vec<String> {
+        let renamed = Sharing {
+            every: Some(2),
+            rename: true,
+            ..Sharing::default()
+        };
+        let whole = WHOLE
+            .iter()
+            .flat_map(|name| [(*name).to_owned(), renamed.name(name)]);
+        let extras = self.resources.iter().filter_map(|text| resource(text).ok());
+        whole.chain(extras.map(|(name, _)| name)).collect()
+    }
+
     /// How many channels of the memory exchange there must be.
     pub(in crate::node) fn imex_channels(&self) -> u32 {
         let imex = self.settings().map(|settings| settings.imex);
