@@ -2,6 +2,7 @@
 
 use mirage_state::Reader;
 use mirage_state::layout::{Board, Card, ComputeProfile, GpuProfile, Instance, text};
+use mirage_state::links::{Neighbour, Path};
 
 /// A device.
 pub(crate) struct Device<'a> {
@@ -116,17 +117,23 @@ impl<'a> Device<'a> {
         format!("{pci_domain:04X}:{pci_bus:02X}:{pci_device:02X}.0")
     }
 
-    /// Whether it can read the memory of another device.
-    pub(crate) fn reaches(&self, other: &Device<'_>) -> bool {
-        self.gpu != other.gpu
-            && !self.is_part()
-            && !other.is_part()
-            && (self.has_links() && other.has_links() || self.card.numa == other.card.numa)
+    /// How it reaches the memory of another device, as NVML tells it.
+    pub(crate) fn path_to(&self, other: &Device<'_>) -> Option<Path> {
+        (!self.is_part() && !other.is_part())
+            .then(|| self.neighbour().path_to(&other.neighbour()))?
     }
 
-    /// Whether NVLinks join it to others.
-    pub(crate) fn has_links(&self) -> bool {
-        self.model.nvlink_links > 0
+    fn neighbour(&self) -> Neighbour<'_> {
+        let live = self.reader.live_copy(self.gpu).unwrap_or_default();
+        Neighbour {
+            index: self.gpu as usize,
+            cards: self.reader.cards(),
+            card: self.card,
+            board: self.model,
+            valid: live.valid,
+            flags: live.flags,
+            up: live.nvlink_up,
+        }
     }
 }
 

@@ -5,6 +5,8 @@
 use std::ffi::{c_char, c_int, c_uint, c_void};
 use std::ptr::null_mut;
 
+use mirage_state::links::Path;
+
 use crate::code::{self, Fault};
 use crate::guard::{guard, put, put_if, put_text, take_text};
 use crate::session::{current, device, init, version};
@@ -148,7 +150,7 @@ pub extern "C" fn cuDeviceGetProperties(to: *mut Properties, dev: c_int) -> u32 
 
 #[unsafe(no_mangle)]
 pub extern "C" fn cuDeviceCanAccessPeer(can: *mut c_int, dev: c_int, peer: c_int) -> u32 {
-    guard(|| put(can, device(dev)?.reaches(&device(peer)?).into()))
+    guard(|| put(can, device(dev)?.path_to(&device(peer)?).is_some().into()))
 }
 
 #[unsafe(no_mangle)]
@@ -163,12 +165,12 @@ pub extern "C" fn cuDeviceGetP2PAttribute(
         if from.gpu == to.gpu {
             return Err(Fault::InvalidDevice);
         }
-        let reaches = from.reaches(&to);
-        let links = reaches && from.has_links() && to.has_links();
+        let path = from.path_to(&to);
+        let links = matches!(path, Some(Path::Links(_)));
         let found = match id {
             // Rank: 0 is the best.
             1 => !links,
-            2 | 4 => reaches,
+            2 | 4 => path.is_some(),
             3 => links,
             5 => false,
             _ => return Err(Fault::InvalidValue),

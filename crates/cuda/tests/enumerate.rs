@@ -51,6 +51,26 @@ fn program() {
         println!("> {name}|{bus}|{memory}|{hex}|{processors}");
     }
     refuses_nonsense(count);
+    println!("> peers of 0{}", peers(count));
+}
+
+/// How device 0 reaches each other one: over links, over the bus, not at all.
+fn peers(count: i32) -> String {
+    (1..count)
+        .map(|peer| {
+            let (mut can, mut access, mut atomics, mut rank) = (9, 9, 9, 9);
+            assert_eq!(cuDeviceCanAccessPeer(&mut can, 0, peer), 0);
+            for (id, to) in [(1, &mut rank), (2, &mut access), (3, &mut atomics)] {
+                assert_eq!(cuDeviceGetP2PAttribute(to, id, 0, peer), 0);
+            }
+            assert_eq!((can, rank), (access, 1 - atomics));
+            match (access, atomics) {
+                (1, 1) => " links",
+                (1, 0) => " bus",
+                _ => " none",
+            }
+        })
+        .collect()
 }
 
 /// What must be refused, and how.
@@ -134,8 +154,8 @@ fn devices_are_the_states_gpus() {
         lines[..4],
         [version.as_str(), "early 3", "init 0", "count 8"]
     );
-    assert_eq!(lines.len(), 12);
-    for (line, uuid) in lines[4..].iter().zip(&uuids) {
+    assert_eq!(lines.len(), 13);
+    for (line, uuid) in lines[4..12].iter().zip(&uuids) {
         let plain = uuid.trim_start_matches("GPU-").replace('-', "");
         let cells: Vec<&str> = line.split('|').collect();
         assert_eq!(cells[0], "NVIDIA A100-SXM4-40GB");
@@ -151,13 +171,13 @@ fn lists_narrow_and_order() {
     let (_dir, path) = node(|_| {});
     let all = run(&path, &[]);
     let some = run(&path, &[("CUDA_VISIBLE_DEVICES", "3,1")]);
-    assert_eq!(some[4..], [all[7].clone(), all[5].clone()]);
+    assert_eq!(some[4..6], [all[7].clone(), all[5].clone()]);
     // The container's view comes first, and CUDA counts within it.
     let env = [
         ("NVIDIA_VISIBLE_DEVICES", "2,5"),
         ("CUDA_VISIBLE_DEVICES", "1"),
     ];
-    assert_eq!(run(&path, &env)[4..], [all[9].clone()]);
+    assert_eq!(run(&path, &env)[4..5], [all[9].clone()]);
     let none = run(&path, &[("CUDA_VISIBLE_DEVICES", "")]);
     assert_eq!(none.last().unwrap(), "init 100");
 }
@@ -175,6 +195,25 @@ fn a_machine_without_a_driver_says_so() {
 fn lost_gpus_are_not_counted() {
     let (_dir, path) = node(|image| image.lives[0].flags |= flags::LOST);
     assert_eq!(run(&path, &[])[3], "count 7");
+}
+
+/// NVML decides by the same rule: see `mirage_state::links`.
+#[test]
+fn peers_are_those_that_links_or_a_bus_join() {
+    let (_dir, path) = node(|_| {});
+    let line = |path: &Path| run(path, &[]).pop().unwrap();
+    assert_eq!(
+        line(&path),
+        format!("peers of 0{}", " links".repeat(7)),
+        "all over switches"
+    );
+    // GPU 1 is of the same processor, GPU 7 of the other.
+    let (_dir, path) = node(|image| {
+        image.lives[1].nvlink_up = 0;
+        image.lives[7].nvlink_up = 0;
+    });
+    let others = " links".repeat(5);
+    assert_eq!(line(&path), format!("peers of 0 bus{others} none"));
 }
 
 #[test]

@@ -1,6 +1,6 @@
 //! NVLink: links, what is at their other end, errors, and the registers behind them.
 
-use mirage_state::layout::{board_flags, valid};
+use mirage_state::links::{End, Neighbour};
 
 use crate::abi::{NvlinkBwMode, NvlinkBwModes, PciInfo, PciInfoV2, PrmCounterList};
 use crate::arg::Out;
@@ -14,20 +14,22 @@ const SWITCH_IDS: [u32; 2] = [0x1AF1_10DE, 0x22A3_10DE];
 /// Switches have buses of their own, from here on: no GPU of the catalogue has one of them.
 const SWITCH_BUS: u32 = 0xE2;
 
-/// What a link leads to.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum End {
-    /// Another GPU, by its index on the node, and the link on that side.
-    Gpu(usize),
-    /// A switch, by number.
-    Switch(u32),
-    /// Nothing.
-    Open,
+/// A GPU as its neighbours see it now.
+pub fn neighbour<'s>(gpu: &Gpu<'s>) -> Neighbour<'s> {
+    Neighbour {
+        index: gpu.index,
+        cards: gpu.session.reader().cards(),
+        card: gpu.card(),
+        board: gpu.board(),
+        valid: live!(gpu, valid),
+        flags: live!(gpu, flags),
+        up: live!(gpu, nvlink_up),
+    }
 }
 
 /// Whether a GPU has NVLink that may be asked about: not under MIG.
 pub fn has_links(gpu: &Gpu) -> bool {
-    gpu.board().nvlink_links > 0 && gpu.has(valid::NVLINK)
+    neighbour(gpu).has_links()
 }
 
 /// Refuses GPUs without NVLink and links past the last.
@@ -44,43 +46,12 @@ pub fn link(gpu: &Gpu, link: u32) -> Answer {
 
 /// Whether a link is up.
 pub fn is_up(gpu: &Gpu, link: u32) -> bool {
-    live!(gpu, nvlink_up).checked_shr(link).unwrap_or(0) & 1 != 0
-}
-
-/// What a link leads to. Without switches, links are dealt out over the partners that differ in one number's bits, which
-/// every two GPUs agree on.
-pub fn end(gpu: &Gpu, link: u32) -> End {
-    if gpu.board_has(board_flags::SWITCHED) {
-        return End::Switch(link % gpu.board().nvlink_switches.max(1));
-    }
-    let gpus = gpu.session.gpus();
-    if gpus < 2 {
-        return End::Open;
-    }
-    let partners = gpus.next_power_of_two() - 1;
-    let partner = gpu.index ^ (1 + link as usize % partners);
-    let same = |other: usize| gpu.session.card_record(other).board == gpu.card().board;
-    if partner < gpus && same(partner) {
-        End::Gpu(partner)
-    } else {
-        End::Open
-    }
+    neighbour(gpu).is_up(link)
 }
 
 /// Links that join two GPUs, over switches or directly.
 pub fn links_between(one: &Gpu, other: &Gpu) -> u32 {
-    if !has_links(one) || !has_links(other) || one.index == other.index {
-        return 0;
-    }
-    let links = 0..one.board().nvlink_links;
-    if one.board_has(board_flags::SWITCHED) && other.board_has(board_flags::SWITCHED) {
-        return links
-            .filter(|&link| is_up(one, link) && is_up(other, link))
-            .count() as u32;
-    }
-    links
-        .filter(|&link| is_up(one, link) && end(one, link) == End::Gpu(other.index))
-        .count() as u32
+    neighbour(one).links_to(&neighbour(other))
 }
 
 /// NVML's number for an NVLink generation.
@@ -142,7 +113,7 @@ pub fn nvlink_error_counter(gpu: Gpu, at: u32, counter: u32, out: Out<u64>) -> A
 
 fn remote(gpu: &Gpu, at: u32) -> Result<PciInfo, Fault> {
     link(gpu, at)?;
-    match end(gpu, at) {
+    match neighbour(gpu).end(at) {
         End::Gpu(other) => Ok(pcie::info(&gpu.session.at(other))),
         End::Switch(switch) => {
             let domain = gpu.card().pci_domain;
@@ -168,7 +139,7 @@ pub fn nvlink_remote_pci_info_v2(gpu: Gpu, at: u32, out: Out<PciInfo>) -> Answer
 /// `nvmlDeviceGetNvLinkRemoteDeviceType`.
 pub fn nvlink_remote_device_type(gpu: Gpu, at: u32, out: Out<u32>) -> Answer {
     link(&gpu, at)?;
-    out.set(match end(&gpu, at) {
+    out.set(match neighbour(&gpu).end(at) {
         End::Gpu(_) => 0,
         End::Switch(_) => 2,
         End::Open => 0xFF,

@@ -4,6 +4,7 @@ use std::ffi::c_ulong;
 use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
 
 use mirage_state::layout::board_flags;
+use mirage_state::links::Path;
 
 use crate::arg::{List, Out};
 use crate::code::{Answer, Fault};
@@ -82,19 +83,18 @@ pub fn topology_gpu_set(s: &Session, cpu: u32, count: Out<u32>, to: *mut Handle)
     })
 }
 
-/// `nvmlDeviceGetP2PStatus`: not under MIG; over NVLink where there are links, else over the bus within a machine.
+/// `nvmlDeviceGetP2PStatus`: whether one reaches the other's memory at all, over NVLink, or over the bus.
 pub fn p2p_status(one: Gpu, other: Gpu, index: u32, out: Out<u32>) -> Answer {
     const OK: u32 = 0;
     const NOT_SUPPORTED: u32 = 5;
     if one.index == other.index {
         return Err(Fault::InvalidArgument);
     }
-    let linked = nvlink::links_between(&one, &other) > 0;
+    let path = nvlink::neighbour(&one).path_to(&nvlink::neighbour(&other));
     let works = match index {
-        _ if one.mig() || other.mig() => false,
-        0 | 1 => linked || one.card().numa == other.card().numa,
-        2 | 3 => linked,
-        4 => !linked && one.card().numa == other.card().numa,
+        0 | 1 => path.is_some(),
+        2 | 3 => matches!(path, Some(Path::Links(_))),
+        4 => path == Some(Path::Bus),
         _ => return Err(Fault::InvalidArgument),
     };
     out.set(if works { OK } else { NOT_SUPPORTED });

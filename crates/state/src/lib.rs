@@ -15,6 +15,7 @@ mod file;
 #[cfg(test)]
 mod fixture;
 pub mod layout;
+pub mod links;
 pub mod lookup;
 mod map;
 pub mod node;
