@@ -18,6 +18,7 @@ mod item;
 mod layout;
 mod libraries;
 mod manifest;
+mod mockctl;
 mod node;
 mod object;
 mod options;
@@ -27,12 +28,10 @@ mod report;
 mod status;
 mod sysfs;
 
-use std::process::ExitCode;
-
 use anyhow::Result;
-use clap::Parser;
 
 pub(crate) use cdi::CHANNEL_CLASS;
+pub use mockctl::run_as_named;
 pub use options::Args;
 use options::Command;
 
@@ -47,24 +46,6 @@ pub fn run(args: &Args) -> Result<()> {
         Command::All => install::run(args, &item::Part::ALL, &mut report),
         Command::Remove => remove::run(args, &mut report),
         Command::Status => status::run(args, &mut report),
+        Command::Version => mockctl::tell_version(),
     }
-}
-
-/// The program under its other name.
-#[derive(Debug, Parser)]
-#[command(
-    name = "gpu-mockctl",
-    version,
-    about = "Make a machine look as if NVIDIA's driver were installed, and take it back"
-)]
-struct Mockctl {
-    #[command(flatten)]
-    args: Args,
-}
-
-/// Runs as `gpu-mockctl` if this process was started under that name.
-pub fn run_as_named() -> Option<ExitCode> {
-    let program = std::env::args_os().next()?;
-    let name = std::path::Path::new(&program).file_name()?;
-    (name == "gpu-mockctl").then(|| crate::cli::exit(run(&Mockctl::parse().args)))
 }

@@ -11,10 +11,11 @@ use mirage_state::Image;
 use mirage_state::layout::text;
 
 use super::item::Part;
+use super::mockctl::Mockctl;
 use super::node::Still;
 use super::options::Args;
 use super::report::Report;
-use super::{Mockctl, install, remove};
+use super::{install, remove};
 
 /// What shall be where. What is not said is as for `mirage driver`.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]

@@ -111,6 +111,9 @@ pub enum Command {
     Remove,
     /// Show what is there, and whether it is whole
     Status,
+    /// Show the version
+    #[command(hide = true)]
+    Version,
 }
 
 impl Args {
@@ -190,6 +193,7 @@ impl std::fmt::Display for Command {
             Command::All => "all",
             Command::Remove => "remove",
             Command::Status => "status",
+            Command::Version => "version",
         })
     }
 }
