@@ -7,8 +7,10 @@ use std::sync::Arc;
 
 use anyhow::{Context, Result};
 use clap::Parser;
-use mirage_state::Image;
-use mirage_state::layout::text;
+use mirage_model::catalogue;
+use mirage_state::layout::{Card, text};
+use mirage_state::{Image, Node};
+use serde_json::Value;
 
 use super::item::Part;
 use super::mockctl::Mockctl;
@@ -104,15 +106,76 @@ pub(crate) fn take_away(wishes: &Wishes) -> Result<bool> {
     Ok(report.facts["changed"] == true)
 }
 
-/// A config that gives a node like this one.
+/// A config that gives a node like this one: each GPU as it is, since a node may have several models.
 fn describe(name: &str, image: &Image) -> String {
     let node = image.node();
-    let first = node.cards.first().and_then(|card| node.board(card));
-    let model = first.map_or("", |board| text(&board.key));
+    let cuda = image.header.cuda_version;
+    let gpus: String = node.cards.iter().map(|card| gpu(&node, card)).collect();
     format!(
         "# The node this driver root was made for; `mirage node` keeps it as the node is.\n\
-         driver: {{ version: {} }}\nnodes:\n  {name}: {{ model: {model}, gpus: {} }}\n",
+         driver: {{ version: {}, cuda: \"{}.{}\" }}\nnodes:\n  {name}:\n    gpus:\n{gpus}",
         node.driver,
-        node.cards.len()
+        cuda / 1000,
+        cuda % 1000 / 10,
     )
+}
+
+fn gpu(node: &Node<'_>, card: &Card) -> String {
+    let model = node.board(card).map_or("", |board| text(&board.key));
+    let mut entry = format!(
+        "{{ model: {model}, id: {}, serial: {}",
+        Value::from(text(&card.uuid)),
+        Value::from(text(&card.serial))
+    );
+    let mib = card.memory_total >> 20;
+    if catalogue::find(model).is_some_and(|board| board.memory_total_mib != mib) {
+        entry += &format!(", memory: {mib}MiB");
+    }
+    format!("      - {entry} }}\n")
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use mirage_model::config::{self, Defaults};
+
+    use super::*;
+    use crate::publish::{self, Clock};
+
+    fn image(config: &str) -> Image {
+        let loaded = config::load(config, "test", &Defaults::default());
+        let plan = loaded.unwrap_or_else(|problems| panic!("{problems}")).plan;
+        let clock = Clock {
+            start_unix_ms: 0,
+            period: Duration::ZERO,
+            epoch: 0,
+        };
+        (*publish::images(&plan, clock)[0]).clone()
+    }
+
+    #[test]
+    fn a_mixed_node_is_described_as_it_is() {
+        let mixed = image(
+            "nodes:\n  n:\n    gpus:\n      - { model: h100-pcie-80gb }\n      \
+             - { model: tesla-t4, id: GPU-mine, memory: 8GiB }\n      - { model: h100-pcie-80gb }\n",
+        );
+        let text = describe("n", &mixed);
+        let again = image(&text);
+        let facts = |image: &Image| -> Vec<_> {
+            let node = image.node();
+            let boards = node
+                .cards
+                .iter()
+                .map(|card| node.board(card).map(|b| b.key));
+            let cards = node
+                .cards
+                .iter()
+                .map(|card| (card.uuid, card.serial, card.memory_total));
+            boards.zip(cards).collect()
+        };
+        assert_eq!(facts(&again), facts(&mixed), "{text}");
+        assert_eq!(again.header.driver, mixed.header.driver);
+        assert_eq!(again.header.cuda_version, mixed.header.cuda_version);
+    }
 }
