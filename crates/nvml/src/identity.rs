@@ -228,9 +228,9 @@ pub fn virtualization_mode(_: Gpu, out: Out<u32>) -> Answer {
     Ok(())
 }
 
-/// `nvmlDeviceGetIrqNum`: one line per minor number, past those a machine keeps for itself.
+/// `nvmlDeviceGetIrqNum`.
 pub fn irq_num(gpu: Gpu, out: Out<u32>) -> Answer {
-    out.set(96 + gpu.card().minor);
+    out.set(gpu.card().irq());
     Ok(())
 }
 
@@ -242,7 +242,7 @@ pub fn bus_type(_: Gpu, out: Out<u32>) -> Answer {
 
 /// `nvmlDeviceGetGspFirmwareVersion`: the driver brings its firmware. The buffer has 64 bytes.
 pub fn gsp_firmware_version(gpu: Gpu, out: Out<c_char>) -> Answer {
-    if gpu.board().architecture < TURING {
+    if !gpu.board().has_firmware() {
         return Err(Fault::NotSupported);
     }
     Text::new(out.address(), 64)?.write(&[gpu.session.driver()])
@@ -251,7 +251,7 @@ pub fn gsp_firmware_version(gpu: Gpu, out: Out<c_char>) -> Answer {
 /// `nvmlDeviceGetGspFirmwareMode`: on by default from Ampere on, off by choice on Turing.
 pub fn gsp_firmware_mode(gpu: Gpu, enabled: Out<u32>, default: Out<u32>) -> Answer {
     let architecture = gpu.board().architecture;
-    if architecture < TURING {
+    if !gpu.board().has_firmware() {
         return Err(Fault::NotSupported);
     }
     enabled.set((architecture > TURING).into());

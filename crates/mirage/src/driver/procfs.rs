@@ -2,7 +2,7 @@
 //! whoever takes a root.
 
 use mirage_state::Image;
-use mirage_state::layout::{Card, text};
+use mirage_state::layout::{Board, Card, text};
 
 use super::devices::{self, CONFIG, IMEX, MONITOR};
 use super::host::{Majors, NVIDIA};
@@ -17,6 +17,8 @@ const PRIVATE: u32 = 0o400;
 const RENAMED: (u32, u32) = (550, 40);
 /// `nvmlDeviceArchitecture_t` of the first boards with wider addresses.
 const HOPPER: u32 = 9;
+/// What the driver prints of a video BIOS it cannot read.
+const UNKNOWN_VBIOS: &str = "??.??.??.??.??";
 
 /// `0000:07:00.0`.
 pub(super) fn address(card: &Card) -> String {
@@ -74,26 +76,29 @@ const POWER: &str = "Runtime D3 status:          Disabled by default\n\
                      Tegra iGPU Rail-Gating:     Disabled\n\
                      Video Memory:               Active\n";
 
+/// What NVML says of the GPU as well.
 fn information(image: &Image, card: &Card, driver: &str) -> String {
     let board = image.statics.boards.get(card.board as usize);
-    let (model, vbios, wide) = board.map_or(("", "", false), |board| {
-        (
-            text(&board.name),
-            text(&board.vbios),
-            board.architecture >= HOPPER,
-        )
-    });
-    let (bits, mask) = match wide {
+    let model = board.map_or("", |board| text(&board.name));
+    let vbios = board.map_or("", |board| text(&board.vbios));
+    let vbios = if vbios.is_empty() {
+        UNKNOWN_VBIOS
+    } else {
+        vbios
+    };
+    let (bits, mask) = match board.is_some_and(|board| board.architecture >= HOPPER) {
         true => (52, "0xfffffffffffff"),
         false => (47, "0x7fffffffffff"),
     };
-    let uuid = text(&card.uuid);
-    let at = address(card);
+    let firmware = match board.is_some_and(Board::has_firmware) {
+        true => driver,
+        false => "N/A",
+    };
+    let (irq, uuid, at, minor) = (card.irq(), text(&card.uuid), address(card), card.minor);
     format!(
-        "Model: \t\t {model}\nIRQ:   \t\t 0\nGPU UUID: \t {uuid}\nVideo BIOS: \t {vbios}\n\
+        "Model: \t\t {model}\nIRQ:   \t\t {irq}\nGPU UUID: \t {uuid}\nVideo BIOS: \t {vbios}\n\
          Bus Type: \t PCIe\nDMA Size: \t {bits} bits\nDMA Mask: \t {mask}\nBus Location: \t {at}\n\
-         Device Minor: \t {}\nGPU Firmware: \t {driver}\nGPU Excluded:\t No\n",
-        card.minor
+         Device Minor: \t {minor}\nGPU Firmware: \t {firmware}\nGPU Excluded:\t No\n"
     )
 }
 
@@ -157,6 +162,20 @@ mod tests {
         let after = text.split("Kernel Module").nth(1).unwrap();
         assert_eq!(after.split_whitespace().next(), Some("550.54.15"));
         assert!(after.starts_with("  550.54.15  "));
+    }
+
+    #[test]
+    fn older_boards_run_no_firmware() {
+        let reader = mirage_state::built_in().unwrap();
+        let mut image = reader.snapshot().unwrap();
+        let told = |image: &Image| information(image, &image.cards[1], "550.54.15");
+        assert!(told(&image).contains("GPU Firmware: \t 550.54.15\n"));
+        assert!(told(&image).contains("IRQ:   \t\t 97\n"));
+        let statics = std::sync::Arc::make_mut(&mut image.statics);
+        statics.boards[0].architecture = 5;
+        statics.boards[0].vbios = [0; 32];
+        assert!(told(&image).contains("GPU Firmware: \t N/A\n"));
+        assert!(told(&image).contains("Video BIOS: \t ??.??.??.??.??\n"));
     }
 
     #[test]

@@ -79,10 +79,17 @@ fn everything_is_there_and_agrees() {
         assert_eq!(fact("GPU UUID"), text(&card.uuid));
         assert_eq!(fact("Bus Location"), at);
         assert_eq!(fact("Device Minor"), card.minor.to_string());
+        // As `nvmlDeviceGetIrqNum` and its siblings answer.
+        assert_eq!(fact("IRQ"), card.irq().to_string());
+        let board = &node.boards()[card.board as usize];
+        assert_eq!(fact("Video BIOS"), text(&board.vbios));
+        assert_eq!(fact("GPU Firmware"), text(&node.header().driver));
+        assert_eq!(fact("Bus Type"), "PCIe");
         let pci = stage.root(&format!("sys/bus/pci/devices/{at}"));
         assert_eq!(read(&pci.join("vendor")), "0x10de\n");
         assert_eq!(read(&pci.join("class")), "0x030200\n");
         assert_eq!(read(&pci.join("numa_node")), format!("{}\n", card.numa));
+        assert_eq!(read(&pci.join("irq")), format!("{}\n", card.irq()));
         assert_eq!(fs::read(pci.join("config")).unwrap().len(), 256);
         assert_eq!(read(&pci.join("resource")).lines().count(), 7);
         assert!(

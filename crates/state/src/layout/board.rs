@@ -257,3 +257,11 @@ records! {
         pub whole: u32,
     }
 }
+
+impl Board {
+    /// Whether a processor of its own runs firmware that the driver brings: since Turing.
+    pub fn has_firmware(&self) -> bool {
+        const TURING: u32 = 6;
+        self.architecture >= TURING
+    }
+}

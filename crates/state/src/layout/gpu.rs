@@ -307,3 +307,10 @@ records! {
         pub hw_thermal_ns: u64,
     }
 }
+
+impl Card {
+    /// Its interrupt line: one per minor number, past those a machine keeps for itself.
+    pub fn irq(&self) -> u32 {
+        self.minor.saturating_add(96)
+    }
+}

@@ -120,7 +120,7 @@ fn bridge(list: &mut List, path: &str, id: u32, from: u32, to: u32, card: &Card,
     for (at, bus) in [(0x18, from), (0x19, to), (0x1a, to.max(card.pci_bus))] {
         space[at] = bus.to_le_bytes()[0];
     }
-    device(list, path, id, 0, BRIDGE, space, card.numa, cpus);
+    device(list, path, (id, 0), BRIDGE, space, (0, card.numa), cpus);
 }
 
 fn gpu(list: &mut List, parent: &str, card: &Card, board: &Board, cpus: &Cpus) {
@@ -128,7 +128,8 @@ fn gpu(list: &mut List, parent: &str, card: &Card, board: &Board, cpus: &Cpus) {
     let path = format!("{parent}/{at}");
     let (id, subsystem) = (board.pci_device_id, board.pci_subsystem_id);
     let space = config(id, CLASS, subsystem);
-    device(list, &path, id, subsystem, CLASS, space, card.numa, cpus);
+    let place = (card.irq(), card.numa);
+    device(list, &path, (id, subsystem), CLASS, space, place, cpus);
     let width = board.pcie_width_max;
     let speed = SPEEDS.get((board.pcie_gen_max as usize).saturating_sub(1));
     let speed = format!("{} GT/s PCIe\n", speed.unwrap_or(&SPEEDS[0]));
@@ -151,16 +152,14 @@ fn gpu(list: &mut List, parent: &str, card: &Card, board: &Board, cpus: &Cpus) {
     list.link(format!("sys/{path}/driver"), format!("{up}{DRIVER}"));
 }
 
-/// What every device has.
-#[allow(clippy::too_many_arguments, reason = "the fields of one device")]
+/// What every device has: ids of itself and its subsystem, its interrupt line and NUMA node.
 fn device(
     list: &mut List,
     path: &str,
-    id: u32,
-    subsystem: u32,
+    (id, subsystem): (u32, u32),
     class: u32,
     config: Vec<u8>,
-    numa: i32,
+    (irq, numa): (u32, i32),
     cpus: &Cpus,
 ) {
     let name = path.rsplit('/').next().unwrap_or(path);
@@ -177,7 +176,7 @@ fn device(
         ("subsystem_device", format!("{subdevice:#06x}\n").into()),
         ("class", format!("{class:#08x}\n").into()),
         ("revision", format!("{:#04x}\n", config[8]).into()),
-        ("irq", "0\n".into()),
+        ("irq", format!("{irq}\n").into()),
         ("numa_node", format!("{numa}\n").into()),
         ("local_cpulist", cpus.listed(numa).into()),
         ("local_cpus", cpus.mask(numa).into()),
