@@ -212,6 +212,18 @@ fn links(gpu: &Gpu, live: &Live, id: u32, scope: u32) -> Found {
             return Ok(Value::U64(nvlink::share(gpu, errors, within(link)?)));
         }
     }
+    // Counter sets, both counting all bytes: gone since Ampere, as `nvmlDeviceGetNvLinkUtilizationCounter` is.
+    if board.architecture < AMPERE {
+        let bytes = live.nvlink_tx_bytes.saturating_add(live.nvlink_rx_bytes);
+        for (first, later, sum) in [(60, 120, 66), (67, 126, 73)] {
+            if id == sum {
+                return Ok(Value::U64(bytes));
+            }
+            if let Some(link) = lane(id, first, later) {
+                return Ok(Value::U64(nvlink::share(gpu, bytes, within(link)?)));
+            }
+        }
+    }
     if let Some(link) = lane(id, 84, 132) {
         return Ok(Value::U32(speed(within(link)?)));
     }

@@ -1,7 +1,7 @@
 //! Every model of the catalogue, read back through NVML.
 
 use mirage_state::layout::{board_flags, flags, text, valid};
-use nvidia_ml::abi::{FieldValue, Memory, MemoryV2, PciInfo, Process, Temperature};
+use nvidia_ml::abi::{FieldValue, Memory, MemoryV2, PciInfo, Process, RemappedRows, Temperature};
 use nvidia_ml::arg::Versioned;
 
 use super::*;
@@ -41,6 +41,31 @@ pub(super) fn field(gpu: Handle, id: u32, scope: u32) -> Result<u64, u32> {
     } else {
         Err(value.code)
     }
+}
+
+/// The counter sets of NVLink 2, as fields and by their own call.
+#[test]
+fn counter_sets_count_what_links_carried_until_ampere() {
+    let mut image = node::idle("v100-sxm2-32gb", 2);
+    image.lives[0].nvlink_tx_bytes = 6_000;
+    image.lives[0].nvlink_rx_bytes = 602;
+    let client = Client::of(&image);
+    let (mut received, mut sent) = (0, 0);
+    assert_eq!(
+        nvmlDeviceGetNvLinkUtilizationCounter(gpu(0), 5, 0, &mut received, &mut sent),
+        0
+    );
+    for (lane, sum) in [(60, 66), (67, 73)] {
+        assert_eq!(field(gpu(0), sum, 0), Ok(6_602));
+        assert_eq!(field(gpu(0), lane + 5, 0), Ok(received + sent));
+        let lanes = (lane..lane + 6).map(|id| field(gpu(0), id, 0).expect("a count"));
+        assert_eq!(lanes.sum::<u64>(), 6_602);
+    }
+    // Link 6 is one more than there are.
+    assert_eq!(field(gpu(0), 120, 0), Err(2));
+    drop(client);
+    let _client = Client::of(&node::idle("a100-sxm4-40gb", 1));
+    assert_eq!(field(gpu(0), 66, 0), Err(3));
 }
 
 #[test]
