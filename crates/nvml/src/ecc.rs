@@ -1,6 +1,6 @@
 //! Memory errors: ECC counters, SRAM, remapped rows and retired pages.
 
-use mirage_state::layout::{Ecc, Instance, board_flags, flags, valid};
+use mirage_state::layout::{Ecc, Instance, Live, board_flags, flags, valid};
 
 use crate::abi::{
     EccErrorCounts, EccSramStatus, EccSramUnique, RemappedRows, RowRemapperHistogram,
@@ -182,15 +182,31 @@ pub fn remapped_rows(
     Ok(())
 }
 
+/// Remapped rows that wait for a reset, correctable and uncorrectable. The state knows that one waits, not how many, so
+/// it is the last one; most come from uncorrectable errors.
+pub fn inactive_rows(live: &Live) -> (u32, u32) {
+    let pending = live.flags & flags::REMAP_PENDING != 0;
+    match (
+        pending,
+        live.remapped_correctable,
+        live.remapped_uncorrectable,
+    ) {
+        (true, _, 1..) => (0, 1),
+        (true, 1.., 0) => (1, 0),
+        _ => (0, 0),
+    }
+}
+
 /// `nvmlDeviceGetRemappedRows_v2`: what waits for a reset is not active yet.
 pub fn remapped_rows_v2(gpu: Gpu, out: Out<RemappedRows>) -> Answer {
     remaps_whole(&gpu)?;
     let live = gpu.live();
+    let (corrected, uncorrected) = inactive_rows(&live);
     out.set(RemappedRows {
-        corrected_active: live.remapped_correctable,
-        corrected_inactive: 0,
-        uncorrected_active: live.remapped_uncorrectable,
-        uncorrected_inactive: 0,
+        corrected_active: live.remapped_correctable - corrected,
+        corrected_inactive: corrected,
+        uncorrected_active: live.remapped_uncorrectable - uncorrected,
+        uncorrected_inactive: uncorrected,
         pending: (live.flags & flags::REMAP_PENDING != 0).into(),
         failed: (live.flags & flags::REMAP_FAILED != 0).into(),
     });

@@ -134,7 +134,8 @@ fn errors(gpu: &Gpu, live: &Live, id: u32) -> Found {
                 143 => Ok(Value::U32(live.remapped_uncorrectable)),
                 144 => flag(flags::REMAP_PENDING),
                 145 => flag(flags::REMAP_FAILED),
-                _ => Ok(Value::U32(0)),
+                301 => Ok(Value::U32(ecc::inactive_rows(live).0)),
+                _ => Ok(Value::U32(ecc::inactive_rows(live).1)),
             }
         }
     }

@@ -68,6 +68,38 @@ fn counter_sets_count_what_links_carried_until_ampere() {
     assert_eq!(field(gpu(0), 66, 0), Err(3));
 }
 
+/// A row that waits for a reset is remapped, and not active yet.
+#[test]
+fn a_pending_row_is_not_active() {
+    let mut image = node::idle("a100-sxm4-40gb", 1);
+    image.lives[0].remapped_correctable = 1;
+    image.lives[0].remapped_uncorrectable = 2;
+    let mut client = Client::of(&image);
+    let rows = || {
+        let mut rows = RemappedRows::default();
+        assert_eq!(nvmlDeviceGetRemappedRows_v2(gpu(0), &mut rows), 0);
+        let inactive = [301, 302].map(|id| field(gpu(0), id, 0));
+        assert_eq!(
+            inactive,
+            [
+                Ok(rows.corrected_inactive.into()),
+                Ok(rows.uncorrected_inactive.into())
+            ]
+        );
+        assert_eq!([142, 143].map(|id| field(gpu(0), id, 0)), [Ok(1), Ok(2)]);
+        (
+            rows.corrected_active,
+            rows.uncorrected_active,
+            rows.uncorrected_inactive,
+            rows.pending,
+        )
+    };
+    assert_eq!(rows(), (1, 2, 0, 0));
+    image.lives[0].flags |= flags::REMAP_PENDING;
+    client.update(&image);
+    assert_eq!(rows(), (1, 1, 1, 1));
+}
+
 #[test]
 fn every_model_reads_back_as_its_state_says() {
     for model in MODELS {
