@@ -285,3 +285,35 @@ fn the_ring_keeps_the_last_events() {
     assert_eq!(last.kind, event_kinds::XID);
     assert_eq!((last.unix_ms, last.gi, last.ci), (1_000_009, u32::MAX, 1));
 }
+
+/// What real GPUs stop telling of the whole once they are cut: how busy it is, and its links.
+#[test]
+fn mig_mode_takes_readings_of_the_whole_away() {
+    const WHOLE: [u64; 4] = [
+        valid::UTILIZATION,
+        valid::NVLINK,
+        valid::DECODER,
+        valid::JPEG,
+    ];
+    let mut stage = Stage::new();
+    stage.step(&[], 1);
+    let before = stage.images[0].lives[1].valid;
+    assert!(WHOLE.iter().all(|bit| before & bit != 0), "{before:b}");
+    let on = Input::Mig {
+        device: device(1),
+        op: MigOp::Enable(true),
+    };
+    stage.step(&[on], 1);
+    let lives = &stage.images[0].lives;
+    let gone = WHOLE
+        .iter()
+        .fold(valid::OFA | valid::ENCODER, |all, bit| all | bit);
+    assert_eq!(lives[1].valid, before & !gone);
+    assert_eq!(lives[0].valid, before, "the other GPU goes on telling");
+    let off = Input::Mig {
+        device: device(1),
+        op: MigOp::Enable(false),
+    };
+    stage.step(&[off], 1);
+    assert_eq!(stage.images[0].lives[1].valid, before);
+}
