@@ -178,6 +178,30 @@ fn a_gpu_is_cut_and_made_whole() {
     assert_eq!(run(&state, "mig -lgip").status.code(), Some(6));
 }
 
+/// `PROFILE:START` puts an instance where it is asked to be, or nowhere.
+#[test]
+fn instances_go_where_they_are_asked_to() {
+    let (_up, state) = start();
+    shown(&state, "-i 3 -mig 1");
+    shown(&state, "mig -i 3 -cgi 9:4,19:0");
+    let table = shown(&state, "mig -i 3 -lgi");
+    for place in ["4:4", "0:1"] {
+        let row = |line: &&str| line.split_whitespace().any(|cell| cell == place);
+        assert_eq!(table.lines().filter(row).count(), 1, "{place} in {table}");
+    }
+    // Taken; and no place of this profile.
+    for (refused, code) in [("9:4", 23), ("9:1", 2), ("9:x", 2), ("14:-2", 2)] {
+        let answer = run(&state, &format!("mig -i 3 -cgi {refused}"));
+        assert_eq!(
+            answer.status.code(),
+            Some(code),
+            "{refused}: {}",
+            stdout(&answer)
+        );
+    }
+    assert_eq!(shown(&state, "mig -i 3 -lgi"), table, "nothing was made");
+}
+
 #[test]
 fn a_lost_gpu_is_fifteen_and_the_others_go_on() {
     let (up, state) = start();
