@@ -178,6 +178,47 @@ fn a_gpu_is_cut_and_made_whole() {
     assert_eq!(run(&state, "mig -lgip").status.code(), Some(6));
 }
 
+/// Lists of the XML report, which are empty on most boards.
+#[test]
+fn bridges_retired_pages_and_accounted_processes_are_listed() {
+    const CONFIG: &str = "
+nodes:
+  node-a: { model: tesla-k80, gpus: 2 }
+workloads:
+  - { name: train, devices: node-a/0, activity: [{ utilization: 50, memory: 1GiB }] }
+";
+    let up = Up::with_config(CONFIG, &["--paused"]);
+    let state = up.state_dir().join("node-a");
+    let whole = |text: &str| text.split_whitespace().collect::<String>();
+    let before = whole(&shown(&state, "-q -x -i 0"));
+    assert!(before.contains("<bridge_chip_type>PLX</bridge_chip_type><bridge_chip_fw>0x"));
+    let none = "<retired_count>0</retired_count><retired_pagelist></retired_pagelist>";
+    assert_eq!(before.matches(none).count(), 2, "{before}");
+    assert!(before.contains("<accounted_processes></accounted_processes>"));
+    let text = shown(&state, "-q -i 0");
+    assert!(text.contains("  : PLX\n"), "{text}");
+
+    shown(&state, "-i 0 -am 1");
+    up.ctl_ok(&["fault", "inject", "xid=48", "--device", "node-a/0"]);
+    up.ctl_ok(&["step", "2s"]);
+    let apps = "--query-accounted-apps=pid,max_memory_usage --format=csv,noheader,nounits -i 0";
+    let row = shown(&state, apps);
+    let (pid, most) = row.trim().split_once(", ").expect("two columns");
+    let after = shown(&state, "-q -x -i 0");
+    let listed = format!("<accounted_process_info><pid>{pid}</pid>");
+    assert!(whole(&after).contains(&listed), "{after}");
+    assert!(after.contains(&format!("<max_memory_usage>{most} MiB</max_memory_usage>")));
+    let pages = shown(
+        &state,
+        "--query-retired-pages=retired_pages.address --format=csv,noheader -i 0",
+    );
+    assert!(pages.lines().count() > 0, "{after}");
+    for page in pages.lines() {
+        let element = format!("<retired_page_address>{page}</retired_page_address>");
+        assert!(after.contains(&element), "{element} in {after}");
+    }
+}
+
 /// `PROFILE:START` puts an instance where it is asked to be, or nowhere.
 #[test]
 fn instances_go_where_they_are_asked_to() {

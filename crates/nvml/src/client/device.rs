@@ -283,6 +283,20 @@ impl Device {
         Ok([sessions, fps, latency])
     }
 
+    /// Firmware of the first bridge between the GPUs of its board.
+    pub fn bridge_firmware(self) -> Result<u32> {
+        let mut bridges = BridgeChips {
+            count: 0,
+            pad: [0; 3],
+            chips: [[0; 2]; 128],
+        };
+        check(exports::nvmlDeviceGetBridgeChipInfo(
+            self.0,
+            &raw mut bridges,
+        ))?;
+        Ok(bridges.chips[0][1])
+    }
+
     /// Remapped rows: corrected, uncorrected, pending, failed.
     pub fn remapped_rows(self) -> Result<[u32; 4]> {
         let [mut corrected, mut uncorrected, mut pending, mut failed] = [0; 4];

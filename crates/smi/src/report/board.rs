@@ -1,6 +1,6 @@
 //! Who the GPU is, where it sits on the bus, and its place in a fabric.
 
-use nvidia_ml::client::{Code, Result as Answer, chars};
+use nvidia_ml::client::{Code, Device, Result as Answer, chars};
 
 use super::names::{VIRTUALIZATION, architecture, brand};
 use super::node::Node;
@@ -351,14 +351,7 @@ impl Subject<'_> {
                     "pci_gpu_link_info",
                     vec![generations, widths],
                 ),
-                Node::group(
-                    "Bridge Chip",
-                    "pci_bridge_chip",
-                    vec![
-                        Node::leaf("Type", "bridge_chip_type", NA),
-                        Node::leaf("Firmware", "bridge_chip_fw", NA),
-                    ],
-                ),
+                Node::group("Bridge Chip", "pci_bridge_chip", bridge(device)),
                 number(
                     "Replays Since Reset",
                     "replay_counter",
@@ -406,4 +399,16 @@ impl Subject<'_> {
             ],
         )]
     }
+}
+
+/// What joins the GPUs of one board: NVML knows one kind.
+fn bridge(device: Device) -> Vec<Node> {
+    let (kind, firmware) = match device.bridge_firmware() {
+        Ok(firmware) => ("PLX".to_owned(), format!("0x{firmware:08X}")),
+        Err(_) => (NA.to_string(), NA.to_string()),
+    };
+    vec![
+        Node::leaf("Type", "bridge_chip_type", kind),
+        Node::leaf("Firmware", "bridge_chip_fw", firmware),
+    ]
 }

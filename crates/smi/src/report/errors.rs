@@ -165,24 +165,28 @@ fn retired(device: Device) -> Node {
     let single = Value::of(device.field(29, 0));
     let double = Value::of(device.field(30, 0));
     let pending = Value::yes(device.field(31, 0));
-    let pages = |tag, count: &Value| {
-        Node::group(
-            "",
-            tag,
-            vec![
-                Node::value("", "retired_count", count),
-                Node::leaf("", "retired_pagelist", "N/A"),
-            ],
-        )
+    let pages = |tag, count: &Value, cause| {
+        let list = match device.retired_pages(cause) {
+            Ok(pages) => {
+                let page = |at| Node::leaf("", "retired_page_address", format!("{at:#018x}"));
+                Node::group(
+                    "",
+                    "retired_pagelist",
+                    pages.into_iter().map(page).collect(),
+                )
+            }
+            Err(_) => Node::leaf("", "retired_pagelist", "N/A"),
+        };
+        Node::group("", tag, vec![Node::value("", "retired_count", count), list])
     };
     Node::group(
         "Retired Pages",
         "retired_pages",
         vec![
             Node::value("Single Bit ECC", "", &single),
-            pages("multiple_single_bit_retirement", &single),
+            pages("multiple_single_bit_retirement", &single, 0),
             Node::value("Double Bit ECC", "", &double),
-            pages("double_bit_retirement", &double),
+            pages("double_bit_retirement", &double, 1),
             Node::value("Pending Page Blacklist", "pending_blacklist", &pending),
             Node::value("", "pending_retirement", &pending),
         ],

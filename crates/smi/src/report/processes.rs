@@ -1,6 +1,6 @@
 //! MIG devices, and the processes on a GPU.
 
-use nvidia_ml::client::{Device, Result as Answer};
+use nvidia_ml::client::{AccountingStats, Device, Result as Answer};
 
 use super::Subject;
 use super::node::Node;
@@ -134,7 +134,28 @@ impl Subject<'_> {
         vec![
             lines.part(Part::Pids),
             Node::group("", "processes", elements).part(Part::Pids),
-            Node::group("", "accounted_processes", Vec::new()).part(Part::Accounting),
+            Node::group("", "accounted_processes", self.accounted()).part(Part::Accounting),
         ]
+    }
+
+    /// Processes that accounting remembers.
+    fn accounted(&self) -> Vec<Node> {
+        let remembered = self.gpu.device.accounted().unwrap_or_default();
+        let element = |(pid, stats): (u32, AccountingStats)| {
+            let lines = vec![
+                Node::leaf("", "pid", pid),
+                Node::leaf("", "gpu_util", format!("{} %", stats.gpu_percent)),
+                Node::leaf("", "memory_util", format!("{} %", stats.memory_percent)),
+                Node::leaf(
+                    "",
+                    "max_memory_usage",
+                    format!("{} MiB", stats.max_memory >> 20),
+                ),
+                Node::leaf("", "time", format!("{} ms", stats.time_ms)),
+                Node::leaf("", "is_running", stats.running),
+            ];
+            Node::group("", "accounted_process_info", lines)
+        };
+        remembered.into_iter().map(element).collect()
     }
 }
