@@ -1,5 +1,6 @@
 //! Hot reload: a changed config file, or SIGHUP, lays the new config over the running world. A
-//! bad file leaves the old one in force and says so.
+//! bad file leaves the old one in force and says so. An engine too busy to take a good one is asked
+//! again until it does; what is asked for then is the file as it is by then.
 
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
@@ -10,7 +11,7 @@ use mirage_sim::Reconfigured;
 use tokio::signal::unix::{Signal, SignalKind, signal};
 
 use crate::cli::say;
-use crate::engine::Engine;
+use crate::engine::{Engine, Unavailable};
 use crate::source::Source;
 
 /// How often the file is looked at.
@@ -34,6 +35,8 @@ pub struct Reload {
     engine: Engine,
     hangup: Signal,
     seen: Option<Version>,
+    /// A reload the engine was too busy to take.
+    owed: bool,
 }
 
 impl Reload {
@@ -48,6 +51,7 @@ impl Reload {
         let path = source.config.clone();
         Ok(Self {
             seen,
+            owed: false,
             source,
             path,
             host,
@@ -65,24 +69,30 @@ impl Reload {
                 _ = self.hangup.recv() => true,
                 _ = look.tick() => false,
             };
-            let Some(path) = self.path.clone() else {
-                if asked {
-                    say("SIGHUP: there is no config file to reload (--config)");
-                }
-                continue;
-            };
-            let now = version(&path);
-            // A file that is gone or empty for a moment is being written.
-            let changed = now.is_some_and(|file| file.size > 0) && now != self.seen;
-            if !asked && !changed {
-                continue;
-            }
-            self.seen = now;
-            self.reload(&path).await;
+            self.attend(asked).await;
         }
     }
 
-    async fn reload(&self, path: &Path) {
+    /// Reloads if it was asked for, if the file is another, or if the engine owes it.
+    async fn attend(&mut self, asked: bool) {
+        let Some(path) = self.path.clone() else {
+            if asked {
+                say("SIGHUP: there is no config file to reload (--config)");
+            }
+            return;
+        };
+        let now = version(&path);
+        // A file that is gone or empty for a moment is being written.
+        let is_there = now.is_some_and(|file| file.size > 0);
+        let changed = now != self.seen;
+        if asked || is_there && (changed || self.owed) {
+            self.seen = now;
+            self.owed = !self.reload(&path).await;
+        }
+    }
+
+    /// Whether that is settled, one way or the other; if not, it must be tried again.
+    async fn reload(&self, path: &Path) -> bool {
         let shown = path.display();
         let (source, host, owned) = (self.source.clone(), self.host.clone(), path.to_owned());
         let loading = tokio::task::spawn_blocking(move || source.load(&owned, &host));
@@ -93,27 +103,35 @@ impl Reload {
                 say(&format!(
                     "{shown} was not loaded; the old config stays in force"
                 ));
-                return;
+                return true;
             }
             Err(error) => {
                 say(&format!("loading {shown}: {error}"));
-                return;
+                return true;
+            }
+        };
+        let plan = loaded.plan;
+        let waiting = match self.engine.ask(move |core| core.reconfigure(plan)) {
+            Ok(waiting) => waiting,
+            Err(error @ Unavailable::Busy) => {
+                // Once, however often it is tried.
+                if !self.owed {
+                    say(&format!("{shown} will be loaded later: {error}"));
+                }
+                return false;
+            }
+            Err(error @ Unavailable::Stopped) => {
+                say(&format!("{shown} was not loaded: {error}"));
+                return true;
             }
         };
         if !loaded.warnings.is_empty() {
             say(&format!("{}", loaded.warnings));
         }
-        let plan = loaded.plan;
-        let summary = match self.engine.ask(move |core| core.reconfigure(plan)) {
-            Ok(waiting) => waiting.await.ok(),
-            Err(error) => {
-                say(&format!("{shown} was not loaded: {error}"));
-                None
-            }
-        };
-        if let Some(summary) = summary {
+        if let Ok(summary) = waiting.await {
             say(&format!("{shown} loaded: {}", tell(&summary)));
         }
+        true
     }
 }
 
@@ -154,4 +172,61 @@ pub fn version(path: &Path) -> Option<Version> {
         modified: (file.mtime(), file.mtime_nsec()),
         size: file.size(),
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::mpsc::channel;
+
+    use super::*;
+    use crate::engine::{self, Core, Files};
+
+    fn config(gpus: u32) -> String {
+        format!("nodes:\n  a: {{ model: t4, gpus: {gpus} }}\n")
+    }
+
+    #[tokio::test]
+    async fn a_busy_engine_is_asked_again() {
+        let root = tempfile::tempdir().unwrap();
+        let path = root.path().join("mirage.yaml");
+        std::fs::write(&path, config(1)).unwrap();
+        let source = Source {
+            config: Some(path.clone()),
+            ..Source::nothing()
+        };
+        let plan = source.load(&path, "a").unwrap().plan;
+        let core = Core::new(plan, 1.0, 0, 0, Files::default());
+        let (ended, _ended) = tokio::sync::oneshot::channel();
+        let (engine, thread) = engine::start(core, None, ended).unwrap();
+        let seen = version(&path);
+        let mut reload = Reload::new(source, seen, "a".into(), engine.clone()).unwrap();
+
+        // One job that does not end, and as many behind it as are let wait.
+        let (begin, begun) = channel::<()>();
+        let (release, held) = channel::<()>();
+        let hold = move |_: &mut Core| begin.send(()).is_ok() && held.recv().is_ok();
+        let mut waiting = vec![engine.ask(hold).unwrap()];
+        begun.recv().unwrap();
+        while let Ok(more) = engine.ask(|_| true) {
+            waiting.push(more);
+        }
+        std::fs::write(&path, config(2)).unwrap();
+        reload.attend(true).await;
+        assert!(reload.owed);
+        // Written again meanwhile: the last one counts.
+        std::fs::write(&path, config(3)).unwrap();
+        reload.attend(false).await;
+        assert!(reload.owed);
+        release.send(()).unwrap();
+        for job in waiting {
+            assert!(job.await.unwrap());
+        }
+
+        reload.attend(false).await;
+        assert!(!reload.owed);
+        let gpus = engine.ask(|core| core.plan().nodes[0].gpus.len()).unwrap();
+        assert_eq!(gpus.await.unwrap(), 3);
+        engine.stop();
+        thread.join().unwrap();
+    }
 }
