@@ -1,6 +1,7 @@
 use std::{fs, path::Path};
 
 use proptest::prelude::*;
+use proptest::test_runner::RngSeed;
 
 use super::*;
 use crate::{
@@ -326,7 +327,12 @@ fn interrogate(reader: &Reader) {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::with_cases(256) })]
+    #![proptest_config(ProptestConfig {
+        failure_persistence: None,
+        // The same cases on every run: CI must not draw lots.
+        rng_seed: RngSeed::Fixed(7),
+        ..ProptestConfig::with_cases(256)
+    })]
 
     #[test]
     fn any_bytes_are_refused_or_read(bytes in proptest::collection::vec(any::<u8>(), 0..2000)) {
