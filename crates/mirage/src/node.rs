@@ -109,7 +109,7 @@ pub fn run(args: Args) -> Result<()> {
     if args.uninstall {
         return uninstall(&args, &name, &own);
     }
-    args.plugin.check()?;
+    args.plugin.check(args.driver.is_made())?;
     if statedir::is_plain(&name) {
         // Containers have it mounted: what this process did not make it does not take along when it ends, and they
         // see the next one's state. Whether it can be used is found out by whoever uses it.

@@ -20,6 +20,8 @@ use mirage_k8s::deviceplugin::generated::{
 };
 
 const GPU: &str = "nvidia.com/gpu";
+/// File with what the process said.
+const TOLD: &str = "told.txt";
 
 /// A node's process and its kubelet, in a directory of their own.
 struct Rig {
@@ -61,6 +63,7 @@ impl Rig {
             .arg(directory.path())
             .args(args)
             .stdout(Stdio::null())
+            .stderr(std::fs::File::create(directory.path().join(TOLD)).unwrap())
             .spawn()
             .unwrap();
         Rig {
@@ -80,6 +83,11 @@ impl Rig {
             .unwrap();
         let told = String::from_utf8_lossy(&output.stderr);
         assert!(output.status.success(), "{words:?}: {told}");
+    }
+
+    /// What the process has said on standard error.
+    fn told(&self) -> String {
+        std::fs::read_to_string(self.directory.path().join(TOLD)).unwrap_or_default()
     }
 
     /// Waits until the last list of a resource is so.
@@ -127,6 +135,7 @@ impl Drop for Rig {
     fn drop(&mut self) {
         let _ = self.child.kill();
         let _ = self.child.wait();
+        eprint!("{}", self.told());
     }
 }
 
@@ -460,6 +469,40 @@ async fn every_strategy_tells_in_its_own_way() {
         .unwrap();
     assert!(removed.success());
     assert!(!root.exists() && !directory.path().join("state").exists());
+}
+
+#[tokio::test]
+async fn no_device_is_named_that_stands_in_no_specification() {
+    for strategy in ["cdi-cri", "envvar,cdi-annotations"] {
+        let refused = mirage()
+            .args(["node", "--no-api-server", "--no-driver-root"])
+            .args(["--device-list-strategy", strategy])
+            .output()
+            .unwrap();
+        assert_eq!(refused.status.code(), Some(2));
+        let told = String::from_utf8_lossy(&refused.stderr);
+        assert!(told.contains("--device-list-strategy envvar"), "{told}");
+    }
+
+    // A file stands where the driver root is to be made.
+    let args = [
+        "--driver-root",
+        "@root",
+        "--gpus",
+        "1",
+        "--device-list-strategy",
+        "cdi-cri",
+    ];
+    let rig = Rig::with(&[("root", "")], &args).await;
+    within(|| rig.told().contains("no CDI specification")).await;
+    assert!(rig.kubelet.requests().is_empty());
+    std::fs::remove_file(rig.directory.path().join("root")).unwrap();
+    let ids = rig.ids(GPU, 1).await;
+    let answer = rig.allocate("nvidia-gpu.sock", &[&ids[0]]).await.unwrap();
+    let cdi = rig.directory.path().join("root/var/run/cdi/nvidia.yaml");
+    let spec = std::fs::read_to_string(cdi).unwrap();
+    let (kind, name) = answer.cdi_devices[0].name.split_once('=').unwrap();
+    assert!(spec.contains(kind) && spec.contains(name), "{spec}");
 }
 
 #[tokio::test]

@@ -62,6 +62,11 @@ impl DriverArgs {
         }
     }
 
+    /// Whether a driver root, and with it the CDI specification, is to be made.
+    pub(super) fn is_made(&self) -> bool {
+        !self.no_driver_root
+    }
+
     /// Takes away what an earlier run made.
     pub(super) fn uninstall(&self) -> Result<()> {
         if self.no_driver_root {

@@ -145,10 +145,8 @@ async fn follow(
     board: &Board,
 ) {
     let mut ending = node.inside.ending.clone();
-    let mut root = node.root.clone();
     tokio::select! {
-        // What containers are given must be there first.
-        _ = root.wait_for(|root| *root != Root::Awaited) => {}
+        () = ready(node, settings, board) => {}
         _ = ending.wait_for(|ending| *ending) => return,
     }
     let mut changes = node.inside.fleet.changes();
@@ -195,6 +193,22 @@ async fn follow(
             changed = changes.changed(), if pause.is_none() => if changed.is_err() { return },
             _ = ending.wait_for(|ending| *ending) => return,
         }
+    }
+}
+
+/// Waits until there is what containers are to be given: a driver root, or the knowledge that there is none. What CDI
+/// names must be written down somewhere, or runtimes fail the containers: nothing is offered before.
+async fn ready(node: &Node, settings: &Settings, board: &Board) {
+    let mut root = node.root.clone();
+    let told = root.wait_for(|root| *root != Root::Awaited).await;
+    let none = told.is_ok_and(|root| *root == Root::None);
+    if none && settings.uses_cdi() {
+        board.misses(Some(
+            "there is no CDI specification to name devices of, since there is no driver root; mend that, or use \
+             --device-list-strategy envvar or volume-mounts"
+                .into(),
+        ));
+        let _ = root.wait_for(|root| root.path().is_some()).await;
     }
 }
 

@@ -161,10 +161,7 @@ impl Answers {
             }
         }
         let Some(places) = self.node.places(root.path()) else {
-            return match settings.uses_cdi() {
-                true => Ok(response),
-                false => Err("there is no NVML library to give to containers; build it, or say where it is with --library-dir".into()),
-            };
+            return Err("there is no NVML library to give to containers; build it, or say where it is with --library-dir".into());
         };
         let uuids: Vec<&str> = units.iter().map(|unit| unit.uuid.as_str()).collect();
         let edits = places

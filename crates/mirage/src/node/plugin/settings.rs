@@ -222,9 +222,17 @@ impl Settings {
 }
 
 impl PluginArgs {
-    /// Checks everything that was said.
-    pub(in crate::node) fn check(&self) -> Result<()> {
-        self.settings().map(|_| ())
+    /// Checks everything that was said, for a node that makes a driver root or is told not to.
+    pub(in crate::node) fn check(&self, makes_root: bool) -> Result<()> {
+        let settings = self.settings()?;
+        if settings.uses_cdi() && !makes_root && !self.no_device_plugin {
+            // A runtime fails containers whose devices stand in no specification.
+            return Err(usage(
+                "--no-driver-root: there is no CDI specification then, and the device list strategy names devices of it; \
+                 leave the option out, or use --device-list-strategy envvar or volume-mounts",
+            ));
+        }
+        Ok(())
     }
 
     /// MIG strategy, if it was said here, and how devices are shared. What is wrong was told by `check`.
