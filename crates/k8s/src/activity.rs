@@ -184,7 +184,8 @@ fn share(text: &str) -> Result<f64, String> {
     }
 }
 
-fn complain(key: &str, text: &str, why: &str, instead: &str) -> Complaint {
+/// Says what is wrong with an annotation, and what is done instead.
+pub(crate) fn complain(key: &str, text: &str, why: &str, instead: &str) -> Complaint {
     let shown: String = printable(text).chars().take(80).collect();
     let more = if shown.len() < text.len() { "…" } else { "" };
     Complaint {

@@ -20,7 +20,7 @@ const MOST_MESSAGE: usize = 1000;
 const MOST_NAME: usize = 200;
 
 /// What is wrong with a pod.
-#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Complaint {
     /// One word, as `BadGpuAnnotation`.
     pub reason: &'static str,

@@ -1,6 +1,7 @@
 //! Objects as they are written.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use k8s_openapi::jiff::Timestamp;
 use serde_json::{Value, json};
@@ -8,6 +9,7 @@ use serde_json::{Value, json};
 use super::{LEAVING, Settings, VIRTUAL};
 use crate::cluster::node::Labels;
 use crate::cluster::pod::Role;
+use crate::cluster::tell::Complaint;
 use crate::controller::seen::Bound;
 
 /// Something to be written. Each is whole in itself: written twice, it changes nothing the second time.
@@ -80,6 +82,17 @@ pub enum Write {
         /// Which one of that name.
         uid: String,
     },
+    /// An Event: something that is said on a pod or a node makes no sense.
+    Warning {
+        /// The node.
+        node: String,
+        /// UID of the pod, or of the node.
+        uid: String,
+        /// The pod, if it is one.
+        bound: Option<Arc<Bound>>,
+        /// What is wrong.
+        complaint: Complaint,
+    },
 }
 
 impl Write {
@@ -92,6 +105,7 @@ impl Write {
             | Write::NoNode { .. }
             | Write::Cordon { .. } => "nodes",
             Write::Pod { .. } | Write::PodStatus { .. } | Write::NoPod { .. } => "pods",
+            Write::Warning { .. } => "events",
         }
     }
 }

@@ -22,6 +22,7 @@ use k8s_openapi::jiff::Timestamp;
 use kube::Client;
 use tokio::sync::{Notify, watch};
 
+use super::body::Write;
 use super::queue::Queue;
 use super::settle::Controller;
 use super::{Settings, Wanted};
@@ -372,7 +373,9 @@ async fn handle_node(client: &Client, shared: &Shared, node: String) -> Result<(
         shared.count(write.kind());
         let mut mind = shared.mind();
         if outcome.is_err() {
-            mind.controller.forget(&node);
+            if !matches!(write, Write::Warning { .. }) {
+                mind.controller.forget(&node);
+            }
             break;
         }
         mind.controller.wrote(&write);

@@ -1,6 +1,7 @@
 //! What ought to be written about one node, from all that was seen.
 
 mod cut;
+mod pods;
 mod say;
 mod work;
 
@@ -15,20 +16,15 @@ use mirage_model::identity::Identity;
 use mirage_model::plan::{GpuPlan, NodePlan};
 
 use super::body::{self, Write};
-use super::seen::{Bound, Node, Seen};
+use super::seen::{Node, Seen};
 use super::{Settings, Wanted};
-use crate::activity;
-use crate::allocate::{self, Asked, Ledger, Load, Pod, Role, allocate, fill, recall, slots};
+use crate::allocate::{Ledger, Pod, allocate, fill, recall, slots};
 use crate::cluster::node::Labels;
-use crate::cluster::pod;
+use crate::cluster::tell::Complaint;
 use crate::flavour;
 use crate::inference::Rates;
-use crate::migconfig;
 use crate::topology::{self, Gpu, Other, Reporter};
 use say::Written;
-
-/// Written on pods that reserve a GPU: which.
-const RESERVED: &str = "run.ai/reserve_for_gpu_index";
 
 /// The controller's mind: what it saw, what it wants, and what it made of that.
 #[derive(Debug, Default)]
@@ -71,6 +67,8 @@ pub(super) struct Kept {
     pub(super) told: BTreeSet<String>,
     /// Those of them whose status could not be written.
     pub(super) failed: BTreeSet<String>,
+    /// What they and the node were told is wrong with what they say, by UID.
+    pub(super) warned: BTreeSet<(String, Complaint)>,
     written: Written,
 }
 
@@ -215,6 +213,16 @@ impl Controller {
                 name,
                 uid,
             } => self.seen.release(namespace, name, uid),
+            Write::Warning {
+                node,
+                uid,
+                complaint,
+                ..
+            } => {
+                if let Some(kept) = self.kept.get_mut(node) {
+                    kept.warned.insert((uid.clone(), complaint.clone()));
+                }
+            }
             _ => {}
         }
     }
@@ -332,11 +340,12 @@ impl Controller {
             }
         };
         let considered: BTreeSet<String> = pods.iter().map(|pod| pod.uid.clone()).collect();
-        let (written, mut told, mut failed) = old
-            .map(|old| (old.written, old.told, old.failed))
+        let (written, mut told, mut failed, mut warned) = old
+            .map(|old| (old.written, old.told, old.failed, old.warned))
             .unwrap_or_default();
         told.retain(|uid| considered.contains(uid));
         failed.retain(|uid| considered.contains(uid));
+        warned.retain(|(uid, _)| considered.contains(uid) || *uid == node.uid);
         let mut kept = Kept {
             shape,
             ledger: allocation.ledger,
@@ -347,6 +356,7 @@ impl Controller {
             considered,
             told,
             failed,
+            warned,
             written,
         };
         let mut writes = Vec::new();
@@ -370,6 +380,7 @@ impl Controller {
                 ),
             });
         }
+        let problem = answer.problem.clone();
         let mut written = std::mem::take(&mut kept.written);
         if node.is_ours() {
             writes.extend(self.cordon_write(name, &node, is_leaving, &mut written));
@@ -393,34 +404,13 @@ impl Controller {
                 writes.extend(self.note(&kept, bound));
             }
         }
+        // Last: whether anybody can be warned must not hold up the rest.
+        writes.extend(problem.and_then(|why| kept.node_warning(name, &node.uid, why)));
+        for (bound, pod) in bound.iter().zip(&pods) {
+            writes.extend(self.warnings(&kept, bound, pod));
+        }
         self.kept.insert(name.to_owned(), kept);
         writes
-    }
-
-    /// What a pod is to be told of its devices and is not yet.
-    pub(super) fn notes(&self, kept: &Kept, bound: &Bound) -> Labels {
-        let mut notes = Labels::new();
-        let Some(note) = allocate::note(&kept.ledger, &bound.pod.uid) else {
-            return notes;
-        };
-        notes.insert(allocate::HELD.to_owned(), note);
-        if bound.pod.namespace == self.settings.reservations {
-            let mut places = kept.ledger.iter();
-            let place = places.find(|(_, hold)| hold.uid == bound.pod.uid);
-            let gpu = place.and_then(|(place, _)| kept.document.gpus.get(place.gpu as usize));
-            notes.extend(gpu.map(|gpu| (RESERVED.to_owned(), gpu.id.clone())));
-        }
-        notes.retain(|key, value| bound.pod.annotations.get(key) != Some(value));
-        notes
-    }
-
-    fn note(&self, kept: &Kept, bound: &Bound) -> Option<Write> {
-        let notes = self.notes(kept, bound);
-        (!notes.is_empty()).then(|| Write::Pod {
-            namespace: bound.pod.namespace.clone(),
-            name: bound.pod.name.clone(),
-            body: body::annotations(&notes),
-        })
     }
 
     /// The document that stands; one that cannot be read is written anew.
@@ -458,72 +448,6 @@ impl Controller {
             gpus: gpus.collect(),
         }
     }
-
-    /// A pod as far as devices matter.
-    fn pod(&self, bound: &Bound) -> Pod {
-        let pod = &bound.pod;
-        let asked = pod.containers.iter().map(|container| Asked {
-            container: container.name.clone(),
-            role: match container.role {
-                pod::Role::Init => Role::Init,
-                pod::Role::Sidecar => Role::Sidecar,
-                pod::Role::App => Role::Main,
-            },
-            devices: container
-                .resources
-                .iter()
-                .filter(|(name, _)| *name == allocate::GPU || name.starts_with(allocate::MIG))
-                .map(|(name, count)| (name.clone(), *count))
-                .collect(),
-            running: pod.phase == "Running" && container.is_running,
-        });
-        let asked: Vec<Asked> = asked.collect();
-        let mut demands = allocate::demands(&asked);
-        let text = pod
-            .annotations
-            .get(migconfig::DEVICE)
-            .or_else(|| pod.labels.get(migconfig::DEVICE));
-        let pin = text.and_then(|text| migconfig::pin(text).ok());
-        if pin.is_some() && demands.is_empty() {
-            // Its scheduler gave it the device without a resource; its first container has it.
-            let first = asked.iter().find(|asked| asked.role == Role::Main);
-            demands.extend(first.map(|asked| allocate::Demand {
-                container: asked.container.clone(),
-                resource: allocate::GPU.into(),
-                count: 0,
-                running: asked.running,
-            }));
-        }
-        let container = demands.first().map_or("", |demand| &demand.container);
-        let (activity, _, by_requests) = activity::of(pod, container, self.seen.class(pod));
-        let busy = activity.steps.first().map(|step| step.utilization);
-        let percent = |share: f64| share.clamp(0.0, 100.0).round() as u32;
-        let group = pod
-            .labels
-            .get("runai-gpu-group")
-            .or_else(|| pod.annotations.get("runai-gpu"));
-        Pod {
-            uid: pod.uid.clone(),
-            namespace: pod.namespace.clone(),
-            name: pod.name.clone(),
-            since: bound.since,
-            ended: bound.ended,
-            demands,
-            pin,
-            held: pod
-                .annotations
-                .get(allocate::HELD)
-                .map_or_else(Vec::new, |text| allocate::held(text, &pod.uid)),
-            reserves: pod.namespace == self.settings.reservations,
-            group: group.cloned(),
-            load: Load {
-                min: busy.map_or(100, |busy| percent(busy.low)),
-                max: busy.map_or(100, |busy| percent(busy.high)),
-                fraction: activity.fraction.unwrap_or(1.0),
-                inference: by_requests,
-            },
-        }
-    }
 }
 
 /// A node's GPUs with those that are in use as they were: of their old model, or beyond the new number.
@@ -554,18 +478,6 @@ pub fn grown(
         }
     }
     plan
-}
-
-impl Kept {
-    /// Whether a pod that has devices is about to be told that it runs.
-    fn starts(&self, bound: &Bound) -> bool {
-        let pod = &bound.pod;
-        let is_new = !bound.ended && !pod.is_ending && pod.phase != "Running";
-        is_new
-            && !self.told.contains(&pod.uid)
-            && !self.failed.contains(&pod.uid)
-            && self.ledger.values().any(|hold| hold.uid == pod.uid)
-    }
 }
 
 /// Whether two plans of a node mean the same GPUs.

@@ -28,6 +28,8 @@ struct Stage {
     writes: usize,
     /// Pods that somebody's finalizer keeps.
     kept_back: Vec<String>,
+    /// Events so far: of whom, and what they say.
+    warnings: Vec<(String, String)>,
     /// What the clock shows.
     now: Timestamp,
 }
@@ -41,6 +43,7 @@ impl Stage {
             version: 1,
             writes: 0,
             kept_back: Vec::new(),
+            warnings: Vec::new(),
             now: Timestamp::UNIX_EPOCH,
         }
     }
@@ -170,6 +173,15 @@ impl Stage {
                 if !self.kept_back.contains(&name) {
                     seen.drop_pod(&namespace, &name, Some(&uid)).unwrap();
                 }
+            }
+            Write::Warning {
+                node,
+                bound,
+                complaint,
+                ..
+            } => {
+                let about = bound.map_or(node, |bound| bound.pod.name.clone());
+                self.warnings.push((about, complaint.message));
             }
         }
     }

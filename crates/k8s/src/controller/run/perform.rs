@@ -6,6 +6,8 @@ use kube::{Api, Client};
 use serde_json::Value;
 use tonic::codegen::http::{HeaderValue, header::ACCEPT};
 
+use crate::cluster::own::{self, About};
+use crate::cluster::tell;
 use crate::controller::MANAGER;
 use crate::controller::body::Write;
 use crate::error::chain;
@@ -87,6 +89,17 @@ pub(super) async fn write(client: &Client, namespace: &str, write: &Write) -> Re
             let pods = Api::<Pod>::namespaced(client.clone(), namespace);
             let done = pods.delete(name, &only(uid).grace_period(0)).await;
             (format!("deleting pod {namespace}/{name}"), done.map(drop))
+        }
+        Write::Warning {
+            node,
+            uid,
+            bound,
+            complaint,
+        } => {
+            return match bound {
+                Some(bound) => tell::warn(client.clone(), node, &bound.pod, complaint).await,
+                None => own::warn(client, node, About::Node(node, uid), complaint).await,
+            };
         }
     };
     match outcome {

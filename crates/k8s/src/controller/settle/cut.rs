@@ -15,6 +15,8 @@ pub(super) struct Answer {
     pub(super) mapping: Option<String>,
     /// How far it is.
     pub(super) state: Option<&'static str>,
+    /// Why it cannot be done.
+    pub(super) problem: Option<String>,
 }
 
 /// Whether a node's roles say that its MIG devices come and go.
@@ -32,6 +34,8 @@ pub(super) struct Before<'a> {
 /// How the GPUs of a node are to be cut.
 pub(super) struct Layout {
     asked: Option<Result<migconfig::Layout, String>>,
+    /// As it stands on the node.
+    shown: String,
     /// The answer has ids in it, for the scheduler that asked.
     maps: bool,
 }
@@ -45,14 +49,22 @@ impl Layout {
         {
             return Layout {
                 asked: Some(migconfig::read(text).map_err(|error| error.to_string())),
+                shown: migconfig::CONFIG.to_owned(),
                 maps: true,
             };
         }
         let board = plan.gpus.first().map(|gpu| &gpu.board);
         let asked = node.labels.get(migconfig::NAMED).zip(board);
+        let shown = asked.map_or_else(String::new, |(name, _)| {
+            format!("{}={name}", migconfig::NAMED)
+        });
         let asked = asked
             .map(|(name, board)| migconfig::named(name, board).map_err(|error| error.to_string()));
-        Layout { asked, maps: false }
+        Layout {
+            asked,
+            shown,
+            maps: false,
+        }
     }
 
     /// Cuts the node's GPUs: in its plan, and in its document.
@@ -65,11 +77,15 @@ impl Layout {
         ids: Ids,
     ) -> (NodePlan, Answer) {
         let told = node.annotations.get(migconfig::MAPPING);
+        let told = told.or_else(|| node.labels.get(migconfig::MAPPING));
         let told = told
             .and_then(|text| Mapping::read(text).ok())
             .unwrap_or_default();
         let mut mapping = Mapping::default();
-        let mut failed = matches!(self.asked, Some(Err(_)));
+        let mut problem = match &self.asked {
+            Some(Err(why)) => Some(why.clone()),
+            _ => None,
+        };
         let mut waits = false;
         for (index, gpu) in (0u32..).zip(&mut plan.gpus) {
             let Some(shown) = document.gpus.get_mut(index as usize) else {
@@ -87,8 +103,8 @@ impl Layout {
             {
                 None | Some((false, _)) => None,
                 Some((true, Ok(devices))) => Some(devices),
-                Some((true, Err(_))) => {
-                    failed = true;
+                Some((true, Err(why))) => {
+                    problem.get_or_insert_with(|| format!("GPU {index}: {why}"));
                     None
                 }
             };
@@ -140,7 +156,7 @@ impl Layout {
         }
         let state = if self.asked.is_none() {
             None
-        } else if failed {
+        } else if problem.is_some() {
             Some("failed")
         } else if waits {
             Some("pending")
@@ -148,8 +164,9 @@ impl Layout {
             Some("success")
         };
         let answer = Answer {
-            mapping: (self.maps && !failed).then(|| mapping.write()),
+            mapping: (self.maps && problem.is_none()).then(|| mapping.write()),
             state,
+            problem: problem.map(|why| format!("{}: {why}", self.shown)),
         };
         (plan, answer)
     }

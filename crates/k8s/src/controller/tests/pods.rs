@@ -81,3 +81,52 @@ fn nodes_live_on_while_the_document_cannot_be_read() {
     let alive = stage.controller.alive();
     assert_eq!(alive, [("gpu-0".to_owned(), "uid-of-gpu-0".to_owned())]);
 }
+
+#[test]
+fn what_makes_no_sense_on_a_pod_or_node_is_told_once() {
+    let mut stage = Stage::new(ONE);
+    stage.settle();
+    let bad = json!({ "annotations": {
+        "run.ai/simulated-gpu-utilization": "much",
+        "mirage.dev/run-for": "long",
+        "runai-mig-device": "{}",
+    } });
+    // Two containers that go by the same annotations, and a pod without GPUs.
+    let two = [one_gpu()[0].clone(), one_gpu()[0].clone()];
+    stage.add_pod("gpu-0", "bad", "uid-bad", 1, &two, bad);
+    let said = json!({ "annotations": { "run.ai/simulated-gpu-utilization": "50" } });
+    stage.add_pod("gpu-0", "good", "uid-good", 2, &one_gpu(), said);
+    stage.settle();
+    let about: Vec<&str> = stage.warnings.iter().map(|(name, _)| &**name).collect();
+    assert_eq!(about, ["bad", "bad", "bad"], "{:?}", stage.warnings);
+    let all: String = stage.warnings.iter().map(|(_, words)| &**words).collect();
+    for words in [
+        "run.ai/simulated-gpu-utilization=much",
+        "mirage.dev/run-for=long",
+        "runai-mig-device={}",
+    ] {
+        assert!(all.contains(words), "{all}");
+    }
+    // It runs all the same.
+    assert_eq!(stage.phase("bad"), "Running");
+
+    let node = stage.controller.seen.nodes.get_mut("gpu-0").unwrap();
+    let label = ("nvidia.com/mig.config".to_owned(), "all-9g.99gb".to_owned());
+    node.labels.extend([label]);
+    stage.settle();
+    let (about, words) = stage.warnings.last().unwrap();
+    assert_eq!((&**about, stage.warnings.len()), ("gpu-0", 4));
+    assert!(
+        words.starts_with("nvidia.com/mig.config=all-9g.99gb: "),
+        "{words}"
+    );
+    let before = stage.writes;
+    stage.settle();
+    assert_eq!(stage.writes, before);
+    stage.change_pod("bad", |bound| {
+        let key = "run.ai/simulated-gpu-utilization".to_owned();
+        bound.pod.annotations.insert(key, "101".into());
+    });
+    stage.settle();
+    assert_eq!(stage.warnings.len(), 5);
+}
