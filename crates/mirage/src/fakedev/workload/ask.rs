@@ -242,7 +242,9 @@ fn names_of(names: &str, given: &Given, environment: Environment<'_>) -> Result<
 fn profile(activity: &str) -> Result<Value, Error> {
     let mut steps = Vec::new();
     for step in activity.split(',').filter(|_| !activity.is_empty()) {
-        let numbers: Option<Vec<u64>> = step.split(':').map(|number| number.parse().ok()).collect();
+        // Stock clients skip blanks before a number.
+        let numbers = step.split(':').map(|number| number.trim().parse().ok());
+        let numbers: Option<Vec<u64>> = numbers.collect();
         let Some([load, fluctuation, seconds]) = numbers.as_deref() else {
             return Err(Error::Config(format!(
                 "activity {step:?} is not load:fluctuation:seconds, three whole numbers"

@@ -129,6 +129,15 @@ fn an_unreadable_file_is_an_error() {
 }
 
 #[test]
+fn blanks_before_numbers_are_passed_over() {
+    let profile = |activity: &str| {
+        let document = ask(&["-activity", activity, "-devnames", "card0"], &[]).unwrap();
+        document["Profile"].clone()
+    };
+    assert_eq!(profile("50:5:30, 98: 1:0"), profile("50:5:30,98:1:0"));
+}
+
+#[test]
 fn activities_that_cannot_be_are_refused() {
     for activity in [
         "", "50", "50:5", "50:5:1:1", "a:b:c", "101:0:1", "5:6:1", "50:5:-1", "50:5:1,",
