@@ -4,18 +4,20 @@
 //! names its pod it holds them. A client that leaves takes its workload with it at once; one whose profile is through, or
 //! that reaches a limit, gets its reply.
 
+mod orders;
+
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use mirage_model::config;
-use mirage_sim::{Input, Phase};
+use mirage_sim::Phase;
 use tokio::net::{UnixListener, UnixStream};
-use tokio::sync::{Semaphore, oneshot, watch};
+use tokio::sync::{oneshot, watch};
 use tokio::time::{Instant, MissedTickBehavior, interval, sleep};
 
+use self::orders::Orders;
 use super::guest::Guest;
 use super::lease::{self, Lease};
 use super::socket::{departure, listen_to, reply};
@@ -27,8 +29,6 @@ use crate::machine::Inside;
 
 /// How often workloads are looked at that may have ended.
 const LOOK: Duration = Duration::from_millis(250);
-/// Requests of workloads that the engine has at a time; the rest of its queue is for others.
-const TURNS: usize = 16;
 /// How long to wait for an engine that has too much to do.
 const BREATH: Duration = Duration::from_millis(10);
 /// How long to wait before accepting again, if that is impossible (no file descriptors left).
@@ -80,17 +80,18 @@ impl Guests {
         };
         super::raise_file_limit();
         let several = inside.fleet.read().nodes.len() > 1;
+        let (orders, clerk) = orders::desk();
         let desk = Arc::new(Desk {
-            engine: inside.engine,
+            orders,
             node: self.node.filter(|_| several),
-            turns: Semaphore::new(TURNS),
             next: AtomicU64::new(0),
             waiting: Mutex::default(),
         });
         let mut ending = inside.ending;
         tokio::select! {
             () = accept(&listener, &desk) => {}
-            () = watch_endings(&desk) => {}
+            () = clerk.work(&inside.engine) => {}
+            () = watch_endings(&desk, &inside.engine) => {}
             () = told(&mut ending) => {}
         }
         drop(self.lease);
@@ -105,10 +106,8 @@ async fn told(ending: &mut watch::Receiver<bool>) {
 
 /// What every connection needs.
 struct Desk {
-    engine: Engine,
+    orders: Orders,
     node: Option<String>,
-    /// A flood of workloads must not keep others from the engine.
-    turns: Semaphore,
     /// The number of the next workload.
     next: AtomicU64,
     /// Who wants to know how a workload ended.
@@ -122,43 +121,24 @@ impl Desk {
             .unwrap_or_else(|poison| poison.into_inner())
     }
 
-    /// Has something done by the engine, however busy it is; `None` once it has stopped.
-    async fn ask<T: Send + 'static>(
-        &self,
-        job: impl FnOnce(&mut Core) -> T + Clone + Send + 'static,
-    ) -> Option<T> {
-        let _turn = self.turns.acquire().await.ok()?;
-        loop {
-            match self.engine.ask(job.clone()) {
-                Ok(answer) => return answer.await.ok(),
-                Err(Unavailable::Busy) => sleep(BREATH).await,
-                Err(Unavailable::Stopped) => return None,
-            }
-        }
-    }
-
-    /// Begins a workload, or says why not.
-    async fn begin(&self, guest: &Guest) -> Result<(), String> {
-        let document = guest.document.clone();
-        let begun = self
-            .ask(move |core| {
-                let plan = config::parse_workload(&document, core.plan())
-                    .map_err(|error| error.to_string())?;
-                match core.apply(&[Input::AddWorkload(plan)]).pop() {
-                    Some(Err(refusal)) => Err(refusal.to_string()),
-                    _ => Ok(()),
-                }
-            })
-            .await;
-        begun.unwrap_or_else(|| Err("the machine is ending".to_owned()))
-    }
-
-    /// Ends a workload and forgets it. One that has ended already is only forgotten.
+    /// Ends a workload and forgets it.
     async fn end(&self, name: String) {
         self.waiting().remove(&name);
-        let _ = self
-            .ask(move |core| drop(core.apply(&[Input::RemoveWorkload(name)])))
-            .await;
+        self.orders.end(name).await;
+    }
+}
+
+/// Has something done by the engine, however busy it is; `None` once it has stopped.
+async fn ask<T: Send + 'static>(
+    engine: &Engine,
+    job: impl FnOnce(&mut Core) -> T + Clone + Send + 'static,
+) -> Option<T> {
+    loop {
+        match engine.ask(job.clone()) {
+            Ok(answer) => return answer.await.ok(),
+            Err(Unavailable::Busy) => sleep(BREATH).await,
+            Err(Unavailable::Stopped) => return None,
+        }
     }
 }
 
@@ -195,7 +175,7 @@ async fn attend(mut stream: UnixStream, desk: &Desk) {
     };
     drop(text);
     let (ending, ended) = oneshot::channel();
-    if let Err(why) = desk.begin(&guest).await {
+    if let Err(why) = desk.orders.begin(guest.document).await {
         return reply(stream, &Ending::Refused(why), guest.wants_words).await;
     }
     desk.waiting().insert(guest.name.clone(), ending);
@@ -211,7 +191,7 @@ async fn attend(mut stream: UnixStream, desk: &Desk) {
 }
 
 /// Tells connections how their workloads ended.
-async fn watch_endings(desk: &Desk) {
+async fn watch_endings(desk: &Desk, engine: &Engine) {
     let mut look = interval(LOOK);
     look.set_missed_tick_behavior(MissedTickBehavior::Delay);
     loop {
@@ -220,7 +200,7 @@ async fn watch_endings(desk: &Desk) {
         if names.is_empty() {
             continue;
         }
-        let Some(endings) = desk.ask(move |core| endings(core, names)).await else {
+        let Some(endings) = ask(engine, move |core| endings(core, names)).await else {
             return;
         };
         for (name, ending) in endings {
