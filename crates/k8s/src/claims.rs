@@ -268,19 +268,13 @@ impl Claims {
     /// Adds them to what a node shows. UUIDs are looked for on every node; names that only mean something on
     /// their own node (`nvidia0`, an index, a minor number) on a `local` one.
     pub fn attribute(&self, image: &mut Image, how: IdType, local: bool) {
-        if !self.list.is_empty() {
-            overlay::lay(self, image, how, local);
-        }
+        let found = overlay::places(self, image, how, local);
+        overlay::lay(self, image, found);
     }
 
     /// [`Claims::attribute`] for a node that others read too: it is copied only if there is something to add.
     pub fn laid_over(&self, image: &Arc<Image>, how: IdType, local: bool) -> Arc<Image> {
-        if !overlay::concerns(self, image, how, local) {
-            return Arc::clone(image);
-        }
-        let mut image = Image::clone(image);
-        overlay::lay(self, &mut image, how, local);
-        Arc::new(image)
+        self.granted_over(image, how, local).0
     }
 
     /// The claim at a position.
@@ -295,11 +289,12 @@ impl Claims {
         how: IdType,
         local: bool,
     ) -> (Arc<Image>, Vec<Grant>) {
-        if !overlay::concerns(self, image, how, local) {
+        let found = overlay::places(self, image, how, local);
+        if found.is_empty() {
             return (Arc::clone(image), Vec::new());
         }
         let mut image = Image::clone(image);
-        let grants = overlay::lay(self, &mut image, how, local);
+        let grants = overlay::lay(self, &mut image, found);
         (Arc::new(image), grants)
     }
 

@@ -1,9 +1,14 @@
 //! Claims laid over a node's tables: containers and holdings that the engine does not have.
 
-use mirage_state::Image;
-use mirage_state::layout::{Container, Holding, TextRef, text};
+mod hands;
 
-use super::{Claim, Claims, Grant, Holder, IdType};
+use std::collections::HashMap;
+
+use mirage_state::Image;
+use mirage_state::layout::text;
+
+use self::hands::Hands;
+use super::{Claim, Claims, Grant, IdType};
 use crate::device;
 
 /// [`Holding::gi`] of a whole GPU.
@@ -13,7 +18,7 @@ const WHOLE: u32 = u32::MAX;
 const MOST_SHARES: usize = 256;
 
 /// A GPU, or one of its instances.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 struct Place {
     gpu: u32,
     gi: u32,
@@ -37,32 +42,37 @@ impl Meant {
 }
 
 /// Adds what the node does not know; returns how each container came to hold what claims give it.
-pub(super) fn lay(claims: &Claims, image: &mut Image, how: IdType, local: bool) -> Vec<Grant> {
-    let found = places(claims, image, how, local).into_iter();
+pub(super) fn lay(claims: &Claims, image: &mut Image, found: Vec<Meant>) -> Vec<Grant> {
+    let found = found.into_iter();
     let mut found: Vec<(Place, u32)> = found.map(|meant| (meant.place, meant.claim)).collect();
     // In the source's order: of several claims on a device the last one counts.
     found.sort_by_key(|&(place, claim)| (claim, place));
     found.dedup();
+    let holders = found
+        .iter()
+        .map(|&(place, claim)| (place, claims.list[claim as usize].holder()));
+    let mut hands = Hands::new(image, holders);
     let mut added: Vec<(Place, usize)> = Vec::new();
     let mut grants: Vec<Grant> = Vec::new();
+    let mut granted: HashMap<u32, usize> = HashMap::new();
     for (place, claim) in found {
         let claim = &claims.list[claim as usize];
-        let container = container(image, &claim.holder);
-        let known = image
-            .holdings
-            .iter()
-            .position(|h| h.container == container && (h.gpu, h.gi) == (place.gpu, place.gi));
-        let at = known.unwrap_or_else(|| {
-            added.push((place, image.holdings.len()));
-            image.holdings.push(Holding {
-                container,
-                gpu: place.gpu,
-                gi: place.gi,
-                ..Holding::default()
+        let (holding, is_new) = hands.give(image, &claim.holder, place);
+        if is_new {
+            added.push((place, holding));
+        }
+        if claim.share.is_none() && claim.allocation.is_none() {
+            continue;
+        }
+        let holding = holding as u32;
+        let at = *granted.entry(holding).or_insert_with(|| {
+            grants.push(Grant {
+                holding,
+                ..Grant::default()
             });
-            image.holdings.len() - 1
+            grants.len() - 1
         });
-        grant(&mut grants, at as u32, claim);
+        grant(&mut grants[at], claim);
     }
     added.sort_unstable();
     for group in added.chunk_by(|a, b| a.0 == b.0) {
@@ -72,38 +82,25 @@ pub(super) fn lay(claims: &Claims, image: &mut Image, how: IdType, local: bool) 
 }
 
 /// Notes by which id or claim a container holds a device. The same share twice is one: two sources say so.
-fn grant(grants: &mut Vec<Grant>, holding: u32, claim: &Claim) {
-    if claim.share.is_none() && claim.allocation.is_none() {
-        return;
-    }
-    let at = grants.iter().position(|grant| grant.holding == holding);
-    let at = at.unwrap_or_else(|| {
-        grants.push(Grant {
-            holding,
-            ..Grant::default()
-        });
-        grants.len() - 1
-    });
+fn grant(grant: &mut Grant, claim: &Claim) {
     if let Some(share) = &claim.share
-        && grants[at].shares.len() < MOST_SHARES
-        && !grants[at].shares.contains(share)
+        && grant.shares.len() < MOST_SHARES
+        && !grant.shares.contains(share)
     {
-        grants[at].shares.push(share.clone());
+        grant.shares.push(share.clone());
     }
     // As dcgm-exporter has it, the last claim counts.
     if let Some(allocation) = &claim.allocation {
-        grants[at].allocation = Some(allocation.clone());
+        grant.allocation = Some(allocation.clone());
     }
-}
-
-/// Whether some claim means a device of the node.
-pub(super) fn concerns(claims: &Claims, image: &Image, how: IdType, local: bool) -> bool {
-    !claims.list.is_empty() && !places(claims, image, how, local).is_empty()
 }
 
 /// Every device of the node that some claim means.
 pub(crate) fn places(claims: &Claims, image: &Image, how: IdType, local: bool) -> Vec<Meant> {
     let mut found = Vec::new();
+    if claims.list.is_empty() {
+        return found;
+    }
     let mut note = |place: Place, index: Option<u32>, key: &str| {
         let under = claims.under(key).iter();
         found.extend(under.map(|&claim| Meant {
@@ -180,53 +177,6 @@ pub(crate) fn places(claims: &Claims, image: &Image, how: IdType, local: bool) -
         }
     }
     found
-}
-
-/// The container's record; a new one if the node does not know it.
-fn container(image: &mut Image, holder: &Holder) -> u32 {
-    let node = image.node();
-    let uid = holder.uid.as_deref().unwrap_or("");
-    let is_same = |&at: &usize| {
-        let c = &node.containers[at];
-        let of = node.text(c.uid);
-        node.text(c.pod) == holder.pod
-            && node.text(c.namespace) == holder.namespace
-            && node.text(c.name) == holder.container
-            && (uid.is_empty() || of.is_empty() || uid == of)
-    };
-    let holds = |&at: &usize| node.holdings.iter().any(|h| h.container as usize == at);
-    // Of several, one that still holds something: the others are of pods that had the name before.
-    let same: Vec<usize> = (0..node.containers.len()).filter(is_same).collect();
-    let known = same
-        .iter()
-        .rev()
-        .find(|at| holds(at))
-        .or(same.last())
-        .copied();
-    if let Some(at) = known {
-        if image.containers[at].uid.len == 0 && !uid.is_empty() {
-            image.containers[at].uid = keep(&mut image.heap, uid);
-        }
-        return at as u32;
-    }
-    let heap = &mut image.heap;
-    let record = Container {
-        namespace: keep(heap, &holder.namespace),
-        pod: keep(heap, &holder.pod),
-        name: keep(heap, &holder.container),
-        uid: keep(heap, uid),
-    };
-    image.containers.push(record);
-    image.containers.len() as u32 - 1
-}
-
-fn keep(heap: &mut Vec<u8>, text: &str) -> TextRef {
-    let offset = heap.len() as u32;
-    heap.extend_from_slice(text.as_bytes());
-    TextRef {
-        offset,
-        len: text.len() as u32,
-    }
 }
 
 /// Gives new holdings of a device equal parts of what the others do not account for.

@@ -351,3 +351,127 @@ proptest! {
         prop_assert!(image.holdings.len() <= 3);
     }
 }
+
+/// A holder of a pod `p` in `ns`.
+fn of_container(container: &str) -> Arc<Holder> {
+    Arc::new(Holder {
+        container: container.to_owned(),
+        ..(*holder("p")).clone()
+    })
+}
+
+/// `container gpu percent` of every holding, and the containers of processes.
+fn hands(image: &Image) -> (Vec<String>, Vec<String>) {
+    let node = image.node();
+    let name = |at: u32| node.text(node.containers[at as usize].name);
+    let held = node.holdings.iter();
+    let held = held.map(|h| format!("{} {} {}", name(h.container), h.gpu, h.gpu_percent));
+    let busy = node.processes.iter().map(|p| name(p.container).to_owned());
+    (held.collect(), busy.collect())
+}
+
+/// A node on whose first GPU the engine runs a workload of pod `p`.
+fn busy(container: &str) -> Image {
+    let mut image = node();
+    let mut one = Claims::default();
+    one.push(Claim::of_id(of_container(container), "GPU-0"));
+    one.attribute(&mut image, IdType::Any, true);
+    image.processes.push(mirage_state::layout::Process {
+        container: 0,
+        gpu: 0,
+        gi: u32::MAX,
+        ..Default::default()
+    });
+    image
+}
+
+#[test]
+fn a_workload_that_names_no_container_is_the_one_that_holds_its_device() {
+    // A workload that names its pod alone is called after it.
+    for unnamed in ["p", ""] {
+        let mut image = busy(unnamed);
+        let mut said = Claims::default();
+        said.push(Claim::of_id(of_container("cuda"), "GPU-0"));
+        said.push(Claim::of_id(of_container("cuda"), "GPU-1"));
+        said.attribute(&mut image, IdType::Any, true);
+        let (held, busy) = hands(&image);
+        assert_eq!(held, ["cuda 0 60", "cuda 1 0"], "{unnamed:?}");
+        assert_eq!(busy, ["cuda"], "{unnamed:?}");
+    }
+    // One that has a name is not taken for another.
+    let mut image = busy("main");
+    let mut said = Claims::default();
+    said.push(Claim::of_id(of_container("side"), "GPU-0::1"));
+    said.attribute(&mut image, IdType::Any, true);
+    assert_eq!(hands(&image).0, ["main 0 60", "side 0 0"]);
+    // Nor is one that is really called after its pod, as a source says.
+    for order in [["p", "side"], ["side", "p"]] {
+        let mut image = busy("p");
+        let mut said = Claims::default();
+        for name in order {
+            said.push(Claim::of_id(of_container(name), "GPU-0"));
+        }
+        said.attribute(&mut image, IdType::Any, true);
+        assert_eq!(
+            hands(&image),
+            (vec!["p 0 60".into(), "side 0 0".into()], vec!["p".into()])
+        );
+    }
+}
+
+#[test]
+fn a_source_that_names_no_container_adds_none() {
+    let mut image = busy("main");
+    let mut said = Claims::default();
+    said.push(Claim::of_id(of_container(""), "GPU-0"));
+    said.attribute(&mut image, IdType::Any, true);
+    assert_eq!(hands(&image).0, ["main 0 60"]);
+    // And gives way to one that does.
+    let mut image = node();
+    said.push(Claim::of_id(of_container("main"), "GPU-0"));
+    said.attribute(&mut image, IdType::Any, true);
+    assert_eq!(hands(&image).0, ["main 0 60"]);
+    // Another pod of the name is somebody else.
+    let uid = |uid: &str| Holder {
+        uid: Some(uid.to_owned()),
+        ..(*of_container("p")).clone()
+    };
+    let mut said = Claims::default();
+    said.push(Claim::of_id(Arc::new(uid("1")), "GPU-0"));
+    said.push(Claim::of_id(
+        Arc::new(Holder {
+            container: String::new(),
+            ..uid("2")
+        }),
+        "GPU-0",
+    ));
+    let mut image = node();
+    said.attribute(&mut image, IdType::Any, true);
+    assert_eq!(hands(&image).0, ["p 0 30", " 0 30"]);
+}
+
+/// Thousands of containers, in every way that they can be told apart. A scrape lasts minutes if each is looked for among
+/// all of them.
+#[test]
+fn a_flood_of_claims_is_laid_over_a_node() {
+    let kinds: [fn(usize) -> Holder; 3] = [
+        |n| (*holder(&format!("p{n}"))).clone(),
+        |n| (*of_container(&format!("c{n}"))).clone(),
+        |n| Holder {
+            uid: Some(format!("u{n}")),
+            ..(*holder("p")).clone()
+        },
+    ];
+    const MANY: usize = MOST_CLAIMS / 8;
+    for kind in kinds {
+        let mut claims = Claims::default();
+        for n in 0..MANY {
+            claims.push(Claim::of_id(Arc::new(kind(n)), &format!("GPU-0::{n}")));
+        }
+        let (image, grants) = claims.granted_over(&Arc::new(node()), IdType::Any, true);
+        let node = image.node();
+        assert_eq!((node.holdings.len(), grants.len()), (MANY, MANY));
+        let percent: u32 = node.holdings.iter().map(|h| h.gpu_percent).sum();
+        assert_eq!(percent, 60);
+    }
+}

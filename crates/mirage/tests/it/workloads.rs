@@ -113,6 +113,32 @@ fn a_connected_workload_holds_what_it_names_for_as_long_as_it_stays() {
     });
 }
 
+/// A pod knows its name and namespace, and nobody tells it what its container is called.
+#[test]
+fn a_workload_that_names_its_pod_alone_is_the_container_that_a_source_names() {
+    let machine = Machine::start(&["--kubernetes-virtual-gpus"]);
+    let text = spec(
+        r#""Devices": ["nvidia1"], "Labels": {"namespace": "ml", "pod": "train-0"},
+           "Profile": [{"Load": 80, "Metrics": {"memory": 8589934592}}]"#,
+    );
+    let _client = machine.connect(&text);
+    let shown = |container: &str| {
+        let container = format!(",container=\"{container}\",namespace=\"ml\",pod=\"train-0\"");
+        wait_for("the pod, once", || {
+            let held = machine.held();
+            let one = held.len() == 1 && held[0].contains(&container) && held[0].ends_with(" 8192");
+            one.then_some(())
+        });
+    };
+    // For want of a better name.
+    shown("train-0");
+    let list = r#"[{"name": "train-0", "namespace": "ml", "container": "cuda", "gpu_list": [1]}]"#;
+    std::fs::write(&machine.list, list).expect("written");
+    shown("cuda");
+    std::fs::write(&machine.list, "[]").expect("written");
+    shown("train-0");
+}
+
 #[test]
 fn workloads_end_with_the_codes_their_clients_expect() {
     let machine = Machine::start(&["--speed", "60"]);
