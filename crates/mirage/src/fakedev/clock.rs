@@ -97,7 +97,7 @@ impl Clock {
                     spec.targets.len()
                 ));
                 self.waiting.insert(id, ending);
-                self.world.join(id, *spec);
+                self.world.join_between(id, *spec);
             }
             Message::Leave(id) => {
                 self.waiting.remove(&id);

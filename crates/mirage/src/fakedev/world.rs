@@ -89,13 +89,23 @@ impl World {
     }
 
     /// Lets a workload in, under a number that none had before and that is above all others.
-    /// It counts from the next [`settle`](World::settle) on.
-    pub fn join(&mut self, id: u64, mut spec: Spec) {
+    /// It counts from the next [`settle`](World::settle) on, and its time from the tick that it is.
+    pub fn join(&mut self, id: u64, spec: Spec) {
+        self.admit(id, spec, self.micros());
+    }
+
+    /// The same for one that comes somewhere between two ticks. Its time begins with the next one, so that it is
+    /// there for no less than it says.
+    pub fn join_between(&mut self, id: u64, spec: Spec) {
+        self.admit(id, spec, self.micros().saturating_add(self.pace));
+    }
+
+    fn admit(&mut self, id: u64, mut spec: Spec, since: u64) {
         // Of all it says of itself, what is shown is kept.
         let labels = self
             .sheet
             .workload_labels(&std::mem::take(&mut spec.labels));
-        let running = Running::new(spec, labels, self.micros(), &self.fleet);
+        let running = Running::new(spec, labels, since, &self.fleet);
         self.running.insert(id, running);
     }
 

@@ -140,6 +140,23 @@ fn a_finished_workload_does_not_count_in_its_last_page() {
 }
 
 #[test]
+fn a_workload_that_comes_between_two_ticks_is_not_cut_short() {
+    let mut bench = Bench::stock();
+    bench.world.step();
+    let text = br#"{"Name": "wl", "Devices": ["card0"], "Repeat": 1, "Limits": {"runtime": 9},
+                    "Profile": [{"Load": 20, "Seconds": 1}, {"Load": 60, "Seconds": 1}]}"#;
+    let spec = Spec::parse(text, &bench.fleet, &bench.identity).unwrap();
+    bench.world.join_between(0, spec);
+    assert_eq!(bench.world.settle(), []);
+    let mut seen = vec![bench.power(0)];
+    while bench.world.step().is_empty() {
+        seen.push(bench.power(0));
+    }
+    // What is left of the first tick, and two whole ones.
+    assert_eq!(seen, [30.0, 30.0, 70.0]);
+}
+
+#[test]
 fn laps_do_not_drift_from_ticks_that_are_too_coarse() {
     let kind = DeviceType::parse(STOCK.as_bytes()).unwrap();
     let fleet = Arc::new(Fleet::new(kind, LIST.as_bytes(), 1).unwrap());
