@@ -9,6 +9,7 @@
 //! entry that makes no sense is left out and counted.
 
 pub mod book;
+mod loose;
 pub mod write;
 
 use std::fs::OpenOptions;
@@ -17,8 +18,9 @@ use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use serde_json::{Map, Value};
+use serde::de::{Deserializer, SeqAccess, Visitor};
 
+use self::loose::{Loose, Reading};
 use crate::claims::{Claim, Claims, Holder, PodFacts};
 use crate::device::number;
 use crate::error::{Error, Result};
@@ -100,42 +102,53 @@ pub fn parse(bytes: &[u8]) -> Result<Claims, String> {
     if bytes.iter().all(u8::is_ascii_whitespace) {
         return Err("it is empty; an empty list is []".to_owned());
     }
-    let entries = match serde_json::from_slice(bytes) {
-        Ok(Value::Array(entries)) => entries,
-        // What Go writes for a list that never had an entry.
-        Ok(Value::Null) => Vec::new(),
-        Ok(other) => {
-            return Err(format!(
-                "a list [{{name, namespace, container, gpu_list}}, …] was expected, not {}",
-                kind(&other)
-            ));
-        }
-        Err(error) if error.is_eof() => return Err(format!("it is cut short: {error}")),
-        Err(error) => return Err(error.to_string()),
-    };
-    let mut claims = Claims::default();
-    for entry in &entries {
-        match entry {
-            Value::Object(entry) => add(&mut claims, entry),
-            _ => claims.skip(1),
-        }
-    }
-    Ok(claims)
+    let mut reader = serde_json::Deserializer::from_slice(bytes);
+    let claims = reader.deserialize_any(Entries);
+    let claims = claims.and_then(|claims| reader.end().map(|()| claims));
+    claims.map_err(|error| match error.is_eof() {
+        true => format!("it is cut short: {error}"),
+        false => error.to_string(),
+    })
 }
 
-fn kind(value: &Value) -> &'static str {
-    match value {
-        Value::Null => "null",
-        Value::Bool(_) => "a truth value",
-        Value::Number(_) => "a number",
-        Value::String(_) => "a text",
-        Value::Array(_) => "a list",
-        Value::Object(_) => "an object",
+/// Reads entry by entry: a list may be long.
+struct Entries;
+
+impl<'de> Visitor<'de> for Entries {
+    type Value = Claims;
+
+    fn expecting(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("a list [{name, namespace, container, gpu_list}, …]")
+    }
+
+    /// What Go writes for a list that never had an entry.
+    fn visit_unit<E>(self) -> Result<Claims, E> {
+        Ok(Claims::default())
+    }
+
+    fn visit_seq<A: SeqAccess<'de>>(self, mut list: A) -> Result<Claims, A::Error> {
+        const ENTRY: Reading = Reading {
+            depth: 2,
+            members: &[
+                "name",
+                "namespace",
+                "container",
+                "gpu_list",
+                "uid",
+                "pod_uid",
+                "labels",
+            ],
+        };
+        let mut claims = Claims::default();
+        while let Some(entry) = list.next_element_seed(ENTRY)? {
+            add(&mut claims, &entry);
+        }
+        Ok(claims)
     }
 }
 
-fn add(claims: &mut Claims, entry: &Map<String, Value>) {
-    let text = |key: &str| entry.get(key).and_then(Value::as_str);
+fn add(claims: &mut Claims, entry: &Loose) {
+    let text = |key: &str| entry.get(key).text();
     let (Some(pod), Some(namespace)) = (text("name"), text("namespace")) else {
         claims.skip(1);
         return;
@@ -147,40 +160,41 @@ fn add(claims: &mut Claims, entry: &Map<String, Value>) {
         container: text("container").unwrap_or_default().to_owned(),
         uid: uid.filter(|uid| !uid.is_empty()).map(str::to_owned),
     });
-    if let Some(Value::Object(labels)) = entry.get("labels") {
+    if let Loose::Object(labels) = entry.get("labels") {
+        let texts = labels.iter();
+        let texts = texts.filter_map(|(name, value)| Some((name, value.text()?)));
         let facts = PodFacts {
             uid: holder.uid.clone().unwrap_or_default(),
-            labels: labels
-                .iter()
-                .filter(|(name, _)| name.len() <= MOST_LABEL)
-                .filter_map(|(name, value)| Some((name.clone(), value.as_str()?.to_owned())))
-                .filter(|(_, value)| value.len() <= MOST_LABEL)
+            labels: texts
+                .filter(|(name, value)| name.len() <= MOST_LABEL && value.len() <= MOST_LABEL)
                 .take(MOST_LABELS)
+                .map(|(name, value)| (name.clone(), value.to_owned()))
                 .collect(),
         };
         claims.describe(namespace, pod, facts);
     }
     match entry.get("gpu_list") {
-        None | Some(Value::Null) => {}
-        Some(Value::Array(list)) => {
+        Loose::Null => {}
+        Loose::List(list, more) => {
             for device in list {
                 match device {
-                    Value::String(id) => add_device(claims, &holder, id),
-                    Value::Number(minor) => match minor.as_u64().map(u32::try_from) {
-                        Some(Ok(minor)) => claims.push(Claim::of_minor(Arc::clone(&holder), minor)),
-                        _ => claims.skip(1),
+                    Loose::Text(id) => add_device(claims, &holder, id),
+                    Loose::Number(minor) => match u32::try_from(*minor) {
+                        Ok(minor) => claims.push(Claim::of_minor(Arc::clone(&holder), minor)),
+                        Err(_) => claims.skip(1),
                     },
                     _ => claims.skip(1),
                 }
             }
+            claims.skip(*more);
         }
         // The value of NVIDIA_VISIBLE_DEVICES as it stands.
-        Some(Value::String(list)) => {
+        Loose::Text(list) => {
             for id in list.split(',').filter(|id| !id.trim().is_empty()) {
                 add_device(claims, &holder, id);
             }
         }
-        Some(_) => claims.skip(1),
+        _ => claims.skip(1),
     }
 }
 

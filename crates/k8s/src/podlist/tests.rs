@@ -73,10 +73,10 @@ fn what_is_no_list_says_why() {
     for (text, problem) in [
         ("", "empty"),
         ("  \n", "empty"),
-        ("{}", "an object"),
-        ("7", "a number"),
-        ("\"x\"", "a text"),
-        ("true", "a truth value"),
+        ("{}", "map, expected a list [{name, namespace"),
+        ("7", "integer `7`, expected a list"),
+        ("\"x\"", "string \"x\", expected a list"),
+        ("true", "expected a list"),
         ("[{\"name\": \"a\"", "cut short"),
         ("[}", "line 1"),
         ("[] []", "trailing"),
@@ -108,6 +108,26 @@ fn senseless_entries_are_left_out_and_the_rest_stands() {
     let claims = parse(text.as_bytes()).expect("tolerant");
     assert_eq!(lines(&claims), ["n/p/c GPU-1"]);
     assert_eq!(claims.skipped(), 4 + 6 + 1);
+}
+
+#[test]
+fn what_does_not_count_is_not_kept() {
+    let deep = format!("{}{}", "[".repeat(50_000), "]".repeat(50_000));
+    let text = format!(
+        r#"[{{"name": "p", "namespace": "n", "other": {deep}, "labels": {{"a": {deep}, "b": "c"}},
+             "gpu_list": [{deep}, {{"x": {deep}}}, 1], "gpu_list": ["GPU-1", {deep}]}}]"#
+    );
+    let claims = parse(text.as_bytes()).expect("tolerant");
+    assert_eq!(lines(&claims), ["n/p/ GPU-1"], "the last of two counts");
+    assert_eq!(claims.skipped(), 1);
+    let facts = &claims.pods()[&("n".to_owned(), "p".to_owned())];
+    assert_eq!(facts.labels.len(), 1);
+    // A list of more devices than any node has.
+    let many = vec!["0"; 100_000].join(",");
+    let text = format!(r#"[{{"name": "p", "namespace": "n", "gpu_list": [{many}]}}]"#);
+    let claims = parse(text.as_bytes()).expect("tolerant");
+    assert_eq!(claims.len() + claims.skipped(), 100_000);
+    assert!(claims.len() < 10_000);
 }
 
 #[test]
