@@ -56,7 +56,8 @@ impl Guest {
         );
         let labels = top.texts("Labels")?;
         if let Some(pod) = labels.get("pod").filter(|pod| !pod.is_empty()) {
-            let namespace = labels.get("namespace").map_or("default", String::as_str);
+            let namespace = labels.get("namespace").filter(|name| !name.is_empty());
+            let namespace = namespace.map_or("default", String::as_str);
             put("pod", json!(format!("{namespace}/{pod}")));
             if let Some(container) = labels.get("container").filter(|c| !c.is_empty()) {
                 put("container", json!(container));
@@ -201,6 +202,9 @@ fn limits(top: &Object<'_>) -> Result<Map<String, Value>, Invalid> {
     for (name, at) in top.numbers("Limits")? {
         let value = match name.as_str() {
             "runtime" if at > 0.0 => json!(format!("{at}s")),
+            "runtime" => {
+                return Err(top.invalid("Limits", format!("a runtime of {at} seconds is none")));
+            }
             "memory" => json!(format!("{}B", whole(at, "Limits")?)),
             "temperature" | "power" => json!(at),
             _ => {
@@ -260,6 +264,16 @@ mod tests {
     }
 
     #[test]
+    fn an_empty_namespace_is_the_usual_one() {
+        let plan = read(
+            r#"{"Name": "x", "Devices": ["0"], "Profile": [{"Load": 1}],
+                "Labels": {"pod": "p", "namespace": "", "container": ""}}"#,
+        );
+        let owner = plan.unwrap().owner.unwrap();
+        assert_eq!((&*owner.namespace, &*owner.pod), ("default", "p"));
+    }
+
+    #[test]
     fn what_cannot_be_is_refused_with_its_place() {
         for (more, wanted) in [
             (r#""Profile": []"#, "at least one step"),
@@ -275,6 +289,10 @@ mod tests {
             (
                 r#""Profile": [{"Load": 1}], "Limits": {"noise": 1}"#,
                 "none of \"runtime\"",
+            ),
+            (
+                r#""Profile": [{"Load": 1}], "Limits": {"runtime": 0}"#,
+                "a runtime of 0 seconds is none",
             ),
             (r#""Profile": [{"Load": 1}], "Repeat": -1"#, "Repeat"),
             (
