@@ -1,8 +1,10 @@
 //! The command line: which role, with which options, and what the process exits with.
 
+use std::ffi::{OsStr, OsString};
 use std::io::{ErrorKind, IsTerminal, Write};
 use std::process::ExitCode;
 
+use clap::builder::Resettable;
 use clap::{Parser, Subcommand};
 
 use crate::{check, controller, ctl, driver, exporter, fakedev, models, node, simulate, smi, up};
@@ -83,7 +85,8 @@ pub fn main() -> ExitCode {
     if let Some(code) = driver::run_as_named() {
         return code;
     }
-    let outcome = match Cli::parse().role {
+    let cli: Cli = parse(std::env::args_os());
+    let outcome = match cli.role {
         Role::Up(args) => up::run(*args),
         Role::Node(args) => node::run(*args),
         Role::Controller(args) => controller::run(*args),
@@ -98,6 +101,26 @@ pub fn main() -> ExitCode {
         Role::Workload(args) => return fakedev::run_workload(args.flags),
     };
     exit(outcome)
+}
+
+/// Reads a command line. A variable that is set to nothing counts as not set, as it does to the programs whose variables
+/// these are: charts and scripts leave them so.
+pub fn parse<P: Parser>(args: impl IntoIterator<Item = OsString>) -> P {
+    let mut command = without_empty_variables(P::command());
+    let mut matches = command
+        .try_get_matches_from_mut(args)
+        .unwrap_or_else(|error| error.exit());
+    P::from_arg_matches_mut(&mut matches).unwrap_or_else(|error| error.format(&mut command).exit())
+}
+
+fn without_empty_variables(command: clap::Command) -> clap::Command {
+    let is_empty = |name: &OsStr| std::env::var_os(name).is_some_and(|value| value.is_empty());
+    command
+        .mut_args(|argument| match argument.get_env() {
+            Some(name) if is_empty(name) => argument.env(Resettable::Reset),
+            _ => argument,
+        })
+        .mut_subcommands(without_empty_variables)
 }
 
 /// The exit code of an outcome, told if it is an error.

@@ -160,7 +160,7 @@ pub fn run(args: Args) -> Result<()> {
     if args.uninstall {
         return uninstall(&args);
     }
-    let listener = listen(&args.topology_listen)?;
+    let listener = listen("--topology-listen", &args.topology_listen)?;
     let prometheus = args.prometheus.as_deref().map(Prometheus::new);
     let prometheus = prometheus.transpose().map_err(anyhow::Error::msg)?;
     // Its nodes are elsewhere, or nowhere: no NVML client of theirs is on this machine.

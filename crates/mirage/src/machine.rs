@@ -135,7 +135,7 @@ impl Machine {
         let seen = source.config.as_deref().and_then(reload::version);
         let plan = source.plan(&host)?;
         let exporters = args.exporter.exporters()?;
-        let listener = listen(&args.listen)?;
+        let listener = listen("--listen", &args.listen)?;
         let address = listener.local_addr().context("asking for our address")?;
         let more = more_ports(&exporters, address)?;
 
@@ -355,7 +355,8 @@ fn more_ports(exporters: &Exporters, address: SocketAddr) -> Result<Vec<(TcpList
     let mut more = Vec::new();
     for mount in exporters.mounts() {
         if let Place::Port(port) = mount.place {
-            let listener = listen(&SocketAddr::new(address.ip(), port).to_string())?;
+            let place = SocketAddr::new(address.ip(), port);
+            let listener = listen("--identity", &place.to_string())?;
             let name = &mount.exporter.recipe().identity;
             let place = page::base(listener.local_addr().context("asking for our address")?);
             say(&format!("{name} on {place}/metrics"));
@@ -365,11 +366,11 @@ fn more_ports(exporters: &Exporters, address: SocketAddr) -> Result<Vec<(TcpList
     Ok(more)
 }
 
-/// Listens for HTTP. `:9400` means every address of this machine.
-pub fn listen(text: &str) -> Result<TcpListener> {
+/// Listens for HTTP, where `flag` says. `:9400` means every address of this machine.
+pub fn listen(flag: &str, text: &str) -> Result<TcpListener> {
     let bad = |why: &str| {
         usage(format!(
-            "--listen {text}: {why}; write for example 127.0.0.1:9400 or :9400"
+            "{flag} {text}: {why}; write for example 127.0.0.1:9400 or :9400"
         ))
     };
     let anywhere = text.starts_with(':');
@@ -399,7 +400,7 @@ pub fn listen(text: &str) -> Result<TcpListener> {
         Ok(listener) => listener,
         Err(error) if error.kind() == ErrorKind::AddrInUse => bail!(
             "listening on {text}: the port is in use; end who holds it, or choose another with \
-             --listen (port 0 takes any free one)"
+             {flag} (port 0 takes any free one)"
         ),
         Err(error) => return Err(error).with_context(|| format!("listening on {text}")),
     };
@@ -417,7 +418,7 @@ mod tests {
 
     #[test]
     fn every_address_is_of_both_kinds() {
-        let port = listen(":0").and_then(|l| Ok((l.local_addr()?.port(), l)));
+        let port = listen("--listen", ":0").and_then(|l| Ok((l.local_addr()?.port(), l)));
         let (port, _listener) = port.expect("it listens");
         assert!(TcpStream::connect((Ipv4Addr::LOCALHOST, port)).is_ok());
         let has_six = TcpListener::bind((Ipv6Addr::LOCALHOST, 0)).is_ok();

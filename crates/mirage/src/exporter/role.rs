@@ -31,7 +31,7 @@ use super::spec::{Place, Spec};
 use super::state::Nodes;
 use super::{flags, health};
 use crate::attribution::{Attribution, DetailArgs, Settings, Source};
-use crate::cli::say;
+use crate::cli::{parse, say};
 use crate::health::Health;
 use crate::http::{self, Large, Limits, Web};
 use crate::machine::{duration, listen};
@@ -58,6 +58,9 @@ enum GpuIdType {
 #[derive(Debug, Parser)]
 #[command(
     name = "dcgm-exporter",
+    version,
+    disable_version_flag = true,
+    args_override_self = true,
     about = "Serve dcgm-exporter's metrics of a running mirage, with its flags and variables",
     after_help = "Examples:\n  \
         mirage dcgm-exporter                              the node of this machine\n  \
@@ -118,6 +121,9 @@ pub struct Args {
     pods: PodArgs,
     #[command(flatten)]
     inert: Inert,
+    /// Print the version
+    #[arg(short, long, action = ArgAction::Version)]
+    version: Option<bool>,
 }
 
 /// Where pods come from.
@@ -276,7 +282,7 @@ pub fn run_as_named() -> Option<ExitCode> {
 /// Runs with the arguments after the name, until a signal ends it.
 pub fn run(args: impl IntoIterator<Item = OsString>) -> Result<()> {
     let given = flags::two_dashes(args);
-    let args = Args::parse_from(std::iter::once("dcgm-exporter".into()).chain(given));
+    let args: Args = parse(std::iter::once("dcgm-exporter".into()).chain(given));
     let host = std::env::var("NODE_NAME")
         .ok()
         .filter(|name| !name.is_empty());
@@ -300,7 +306,7 @@ pub fn run(args: impl IntoIterator<Item = OsString>) -> Result<()> {
         "" => None,
         file => Some(Arc::new(Web::open(Path::new(file))?)),
     };
-    let listener = listen(&args.address)?;
+    let listener = listen("--address", &args.address)?;
     let address = listener.local_addr().context("asking for our address")?;
     let attribution = Attribution::new(args.pods.settings(host));
     let site = Arc::new(Site {
@@ -524,6 +530,8 @@ mod tests {
             &["-c", "1000"],
             &["-k"],
             &["-k=false"],
+            // Go's flags may be given again; the last one counts.
+            &["-k", "-k=false", "-a", ":1", "-a", ":2"],
             &["-o"],
             &["-d", "g:0-3"],
             &["-s", "f"],

@@ -676,6 +676,57 @@ fn the_exporter_alone_shows_what_up_shows() {
     );
 }
 
+/// Charts and scripts set variables to nothing, and mean the default.
+#[test]
+fn empty_variables_count_as_not_set() {
+    let up = Up::with_config(STILL, &[]);
+    let state = up.state_dir().join("node-a");
+    let empty = [
+        "DCGM_EXPORTER_COLLECTORS",
+        "DCGM_EXPORTER_LISTEN",
+        "DCGM_EXPORTER_INTERVAL",
+        "DCGM_EXPORTER_KUBERNETES",
+        "DCGM_EXPORTER_DEVICES_STR",
+        "DCGM_EXPORTER_XID_COUNT_WINDOW_SIZE",
+        "DCGM_EXPORTER_KUBERNETES_GPU_ID_TYPE",
+        "DCGM_EXPORTER_DEBUG",
+        "DCGM_HPC_JOB_MAPPING_DIR",
+        "DCGM_POD_RESOURCES_KUBELET_SOCKET",
+        "KUBECONFIG",
+        "NODE_NAME",
+    ];
+    let empty = empty.map(|name| (name, ""));
+    let role = Role::start(&["--state", state.to_str().expect("plain")], &empty);
+    let page = role.get("/metrics").text();
+    assert!(page.contains("Hostname=\"node-a\""), "{page}");
+    assert_eq!(role.get("/health").text(), "OK");
+    // Of a subcommand as well.
+    let mut simulate = mirage();
+    simulate
+        .args(["simulate", "--for", "1s"])
+        .envs(empty.iter().copied());
+    let output = outcome(simulate);
+    assert!(output.status.success(), "{}", stderr(&output));
+}
+
+#[test]
+fn the_exporter_alone_tells_its_version_and_which_flag_is_wrong() {
+    for flag in ["-v", "--version", "-version"] {
+        let mut role = mirage();
+        role.args(["dcgm-exporter", flag]);
+        let output = outcome(role);
+        assert!(output.status.success(), "{flag}: {}", stderr(&output));
+        let version = concat!("dcgm-exporter ", env!("CARGO_PKG_VERSION"));
+        assert_eq!(stdout(&output).trim(), version);
+    }
+    let mut role = mirage();
+    role.args(["dcgm-exporter", "-a", "9400"]);
+    let output = outcome(role);
+    assert_eq!(output.status.code(), Some(2));
+    let said = stderr(&output);
+    assert!(said.contains("--address 9400: "), "{said}");
+}
+
 #[test]
 fn the_exporter_alone_follows_its_list_and_ends_on_signals() {
     let up = Up::with_config(STILL, &[]);
