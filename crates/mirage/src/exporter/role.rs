@@ -21,6 +21,7 @@ use clap::{ArgAction, Parser, ValueEnum};
 use mirage_k8s::IdType;
 use mirage_k8s::cluster::Access;
 use mirage_k8s::podresources::{Filter, SOCKET};
+use mirage_state::lookup;
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::watch;
 
@@ -28,7 +29,7 @@ use super::args::TextArgs;
 use super::hot::{Exporters, Recipe};
 use super::list::{List, Map};
 use super::spec::{Place, Spec};
-use super::state::Nodes;
+use super::state::{Nodes, Search};
 use super::{flags, health};
 use crate::attribution::{Attribution, DetailArgs, Settings, Source};
 use crate::cli::{parse, say};
@@ -301,7 +302,12 @@ pub fn run(args: impl IntoIterator<Item = OsString>) -> Result<()> {
     };
     let exporters = Exporters::new(&[main], |_| recipe.clone())?;
     let every = Duration::from_millis(args.collect_interval);
-    let nodes = Nodes::open(args.state.as_deref(), host.as_deref(), every)?;
+    let search = Search {
+        place: args.state.clone(),
+        node: host.clone(),
+        find: lookup::find,
+    };
+    let nodes = Nodes::open(search, every)?;
     let web = match args.web_config_file.as_str() {
         "" => None,
         file => Some(Arc::new(Web::open(Path::new(file))?)),
