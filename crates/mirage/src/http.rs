@@ -84,6 +84,12 @@ impl App {
         &self.attribution
     }
 
+    /// How many GPUs there are.
+    fn gpus(&self) -> usize {
+        let published = self.fleet.read();
+        published.nodes.iter().map(|node| node.cards.len()).sum()
+    }
+
     /// All nodes of one tick, with their pods.
     fn all(&self) -> Vec<Arc<Image>> {
         let nodes = self.fleet.all().nodes;
@@ -199,14 +205,14 @@ async fn only_reads(method: Method, uri: Uri) -> Response {
 }
 
 async fn index(State(app): State<Arc<App>>) -> Html<String> {
-    let (nodes, gpus, first) = {
+    let gpus = app.gpus();
+    let (nodes, first) = {
         let published = app.fleet.read();
-        let gpus: usize = published.nodes.iter().map(|node| node.cards.len()).sum();
         let first = published
             .nodes
             .first()
             .map(|node| node.node().name.to_owned());
-        (published.nodes.len(), gpus, first.unwrap_or_default())
+        (published.nodes.len(), first.unwrap_or_default())
     };
     let mut links = vec!["/metrics".to_owned()];
     if !first.is_empty() {

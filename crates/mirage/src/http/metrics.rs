@@ -23,9 +23,9 @@ pub(super) fn all(exporter: Arc<Hot>) -> MethodRouter<Arc<App>> {
     get(
         move |State(app): State<Arc<App>>, headers: HeaderMap| async move {
             let exporter = exporter.get();
-            let (nodes, large) = (app.shown(&exporter), app.large.clone());
+            let (gpus, large) = (app.gpus(), app.large.clone());
             let same = exporter.clone();
-            answer(exporter, nodes, &headers, large, move || app.shown(&same))
+            answer(exporter, gpus, &headers, large, move || app.shown(&same))
         },
     )
 }
@@ -38,8 +38,9 @@ pub(super) fn one(exporter: Arc<Hot>) -> MethodRouter<Arc<App>> {
             let Some(nodes) = app.shown_one(&exporter, &node) else {
                 return no_such_node(&node);
             };
-            let (large, again) = (app.large.clone(), nodes.clone());
-            answer(exporter, nodes, &headers, large, move || again)
+            answer(exporter, gpus(&nodes), &headers, app.large.clone(), || {
+                nodes
+            })
         },
     )
 }
@@ -51,29 +52,31 @@ pub fn page(
     headers: &HeaderMap,
     large: &Large,
 ) -> Response {
-    let again = nodes.clone();
-    answer(exporter, nodes, headers, large.clone(), move || again)
+    answer(exporter, gpus(&nodes), headers, large.clone(), || nodes)
 }
 
-/// A small page is made of `nodes`; a large one takes them `again` when its turn has come, and copies them.
+fn gpus(nodes: &[Seen]) -> usize {
+    nodes.iter().map(|seen| seen.image.cards.len()).sum()
+}
+
+/// A small page is made at once; a large one takes its nodes when its turn has come, and copies them.
 fn answer(
     exporter: Arc<Exporter>,
-    nodes: Vec<Seen>,
+    gpus: usize,
     headers: &HeaderMap,
     large: Large,
-    again: impl FnOnce() -> Vec<Seen> + Send + 'static,
+    nodes: impl FnOnce() -> Vec<Seen> + Send + 'static,
 ) -> Response {
     let gzip = takes_gzip(headers);
     let kind = exporter.content_type();
-    let gpus: usize = nodes.iter().map(|seen| seen.image.cards.len()).sum();
     if gpus <= SMALL {
+        let nodes = nodes();
         return whole(kind, gzip, |sink| {
             render(&exporter, nodes.iter().map(Seen::subject), sink);
         });
     }
-    drop(nodes);
     streamed(kind, gzip, large, move |sink| {
-        let lean = Lean::copy(again());
+        let lean = Lean::copy(nodes());
         render(&exporter, lean.nodes(), sink);
     })
 }
