@@ -40,16 +40,20 @@ pub(crate) const VERSIONS: &[Version] = &[
     },
 ];
 
-/// The version of a number: `4.8.2`, `4.5.3-4.8.2` (exporter and DCGM) or `main`; without one, what the
-/// last release does. `4.9` is its first release, and `4.8.3+` means that one or any later.
+/// The version of a number: `4.8.2`, `4.5.3-4.8.2` (DCGM and exporter), an image's tag as `4.5.3-4.8.2-distroless`, or
+/// `main`; without one, what the last release does. `4.9` is its first release, and `4.8.3+` means that one or any later.
 pub(crate) fn version(text: Option<&str>) -> Option<Version> {
     let wanted = match text {
         None => [4, 8, 2],
         Some("main") => [u32::MAX; 3],
         Some(text) => {
-            let dcgm = text.rsplit('-').next()?;
-            let dcgm = dcgm.strip_suffix('+').unwrap_or(dcgm);
-            let mut parts = dcgm.split('.').map(number);
+            let is_number = |part: &&str| part.starts_with(|first: char| first.is_ascii_digit());
+            if text.split('-').any(str::is_empty) {
+                return None;
+            }
+            let exporter = text.split('-').take_while(is_number).last()?;
+            let exporter = exporter.strip_suffix('+').unwrap_or(exporter);
+            let mut parts = exporter.split('.').map(number);
             let numbers = [
                 parts.next()??,
                 parts.next()??,

@@ -132,6 +132,8 @@ mod tests {
             "dcgm@4.8.3++",
             "dcgm@4.8.2.1",
             "dcgm@4.",
+            "dcgm@4.8.3-",
+            "dcgm@ubuntu22.04",
         ] {
             let error = Identity::by_name(name).unwrap_err().to_string();
             assert!(error.contains("dcgm@4.8.2, "), "{error}");
@@ -156,5 +158,8 @@ mod tests {
         assert_eq!(hostname("dcgm@4.9"), "hostname");
         assert_eq!(hostname("dcgm@4.8"), "Hostname");
         assert_eq!(hostname("dcgm@main"), "hostname");
+        // As images are tagged.
+        assert_eq!(hostname("dcgm@4.5.3-4.8.2-distroless"), "Hostname");
+        assert_eq!(hostname("dcgm@4.6.0-4.8.3-ubuntu22.04"), "hostname");
     }
 }

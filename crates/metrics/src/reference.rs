@@ -39,7 +39,8 @@ exporters. A GPU that fell off the bus keeps its Xid and health series and loses
 
 const DCGM: &str = "
 `dcgm` alone means `dcgm@4.8.2`, because that is the last release and the designs mirage follows spell
-the label `Hostname`. Any version can be named (`dcgm@4.5.3-4.8.2`, `dcgm@4.8.3+`, `dcgm@4.9`, `dcgm@main`).
+the label `Hostname`. Any version can be named (`dcgm@4.5.3-4.8.2`, `dcgm@4.8.3+`, `dcgm@4.9`, `dcgm@main`), as an image's tag
+as well (`dcgm@4.5.3-4.8.2-distroless`).
 
 The other identities are files of `crates/metrics/identities/`, and a file of your own works the same.
 They always show who holds a device where their exporter does, and show boards of their exporter's maker
