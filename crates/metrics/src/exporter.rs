@@ -123,6 +123,14 @@ impl Exporter {
         CONTENT_TYPE
     }
 
+    /// Whether it shows any GPU of a node: exporters serve boards of their makers.
+    pub fn shows(&self, node: &Node<'_>) -> bool {
+        match &self.plan {
+            Plan::Dcgm(plan) => plan.style.shows_any(node),
+            Plan::Declared(plan) => plan.shows_any(node),
+        }
+    }
+
     /// Whether its pages need [`crate::Notes::clock_events`].
     pub fn wants_clock_events(&self) -> bool {
         matches!(&self.plan, Plan::Dcgm(plan) if plan.wants_clock_events())

@@ -7,6 +7,7 @@
 //! | `spec` | `--identity NAME[=PATH\|:PORT]` |
 //! | `clocks` | what clocks were held back by in the last minutes |
 //! | `doubles` | series that several nodes have in common |
+//! | `vacant` | pages that no GPU is on |
 //! | `list` | where a field list comes from |
 //! | `hot` | a compiled exporter that follows its files |
 //! | `own` | what mirage says about itself: `/self/metrics` and `/health` |
@@ -25,6 +26,7 @@ mod own;
 mod role;
 mod spec;
 mod state;
+mod vacant;
 
 pub use args::{IdentityArgs, TextArgs};
 pub use clocks::Clocks;

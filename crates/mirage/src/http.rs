@@ -57,6 +57,7 @@ impl App {
         health: Arc<Health>,
     ) -> Self {
         exporters.warn_of_doubles(&fleet.read().nodes);
+        exporters.warn_of_vacant(&fleet.read().nodes);
         let nodes = fleet.clone();
         exporters.clocks().look_at(move |look| {
             // Under the lock and without copies: a node that is held would have to be copied by the engine.

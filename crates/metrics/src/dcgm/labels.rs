@@ -8,7 +8,7 @@ mod write;
 use std::ops::Range;
 
 use mirage_state::Node;
-use mirage_state::layout::{Holding, header_flags, vendors};
+use mirage_state::layout::{Board, Holding, header_flags, vendors};
 
 use self::write::{push_fixed, push_label_field, push_name};
 use crate::dcgm::fields::Field;
@@ -41,6 +41,18 @@ pub(crate) struct Style {
     pub(crate) global_labels: Vec<(String, &'static Field)>,
     /// Whether families with labels of their own follow: then the group is kept piece by piece.
     pub(crate) itemised: bool,
+}
+
+impl Style {
+    /// Whether any GPU of a node is shown.
+    pub(crate) fn shows_any(&self, node: &Node<'_>) -> bool {
+        let mut boards = node.cards.iter().filter_map(|card| node.board(card));
+        boards.any(|board| self.shows(board))
+    }
+
+    fn shows(&self, board: &Board) -> bool {
+        self.options.any_vendor || board.vendor == vendors::NVIDIA
+    }
 }
 
 /// The devices of a node with their labels. It borrows nothing, so that it can be kept from one family to
@@ -457,9 +469,8 @@ impl Labelled {
 }
 
 /// The GPUs of a node that `style` shows.
-fn shown<'a>(style: &Style, node: &'a Node<'a>) -> impl Iterator<Item = Device<'a>> + use<'a> {
-    let any = style.options.any_vendor;
-    Device::gpus(node).filter(move |gpu| any || gpu.board.vendor == vendors::NVIDIA)
+fn shown<'a>(style: &'a Style, node: &'a Node<'a>) -> impl Iterator<Item = Device<'a>> {
+    Device::gpus(node).filter(|gpu| style.shows(gpu.board))
 }
 
 /// The fields that are labels of a device, or of one of its links.

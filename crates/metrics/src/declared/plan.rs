@@ -3,7 +3,7 @@
 use std::ops::Range;
 
 use mirage_state::Node;
-use mirage_state::layout::header_flags;
+use mirage_state::layout::{Board, header_flags};
 
 use super::{Comments, Declared, Label, Of, On, Series, Value};
 use crate::Options;
@@ -101,7 +101,7 @@ impl Plan {
         scratch.text.clear();
         scratch.lines.clear();
         scratch.host_of = None;
-        for gpu in Device::gpus(node).filter(|gpu| self.shows(gpu)) {
+        for gpu in Device::gpus(node).filter(|gpu| self.shows(gpu.board)) {
             for series in &family.series {
                 match series.on {
                     On::DynamicMig if !dynamic => continue,
@@ -114,10 +114,16 @@ impl Plan {
         self.finish(&family.name, scratch, out);
     }
 
-    fn shows(&self, gpu: &Device<'_>) -> bool {
+    /// Whether it shows any GPU of a node.
+    pub(crate) fn shows_any(&self, node: &Node<'_>) -> bool {
+        let mut boards = node.cards.iter().filter_map(|card| node.board(card));
+        boards.any(|board| self.shows(board))
+    }
+
+    fn shows(&self, board: &Board) -> bool {
         self.any_vendor
             || self.declared.vendors.is_empty()
-            || self.declared.vendors.contains(&gpu.board.vendor)
+            || self.declared.vendors.contains(&board.vendor)
     }
 
     fn push_gpu(&self, series: &Series, gpu: &Device<'_>, scratch: &mut Scratch) {

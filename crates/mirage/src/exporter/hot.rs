@@ -14,6 +14,7 @@ use super::clocks::{self, Clocks};
 use super::doubles;
 use super::list::{Edition, List};
 use super::spec::{Place, Spec};
+use super::vacant;
 use crate::attribution::Seen as Shown;
 use crate::cli::{say, usage};
 use crate::reload::version;
@@ -248,11 +249,14 @@ impl Exporters {
 
     /// Tells of pages on which the series of these nodes cannot be told apart.
     pub fn warn_of_doubles(&self, nodes: &[Arc<Image>]) {
-        for mount in &self.mounts {
-            if let Some(warning) = doubles::warning(mount, nodes) {
-                say(&warning);
-            }
-        }
+        let warnings = self.mounts.iter().map(|it| doubles::warning(it, nodes));
+        warnings.flatten().for_each(|warning| say(&warning));
+    }
+
+    /// Tells of pages that none of these nodes' GPUs is on.
+    pub fn warn_of_vacant(&self, nodes: &[Arc<Image>]) {
+        let warnings = self.mounts.iter().map(|it| vacant::warning(it, nodes));
+        warnings.flatten().for_each(|warning| say(&warning));
     }
 
     /// Where clock events are remembered.

@@ -441,6 +441,7 @@ impl Site {
         });
         let router = http::finished(self.clone().router());
         let web = self.web.clone();
+        self.exporters.warn_of_vacant(&self.nodes.now());
         let speaks = match &web {
             Some(web) if web.is_tls() => "https",
             _ => "http",
