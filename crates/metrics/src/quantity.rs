@@ -8,7 +8,10 @@ use mirage_state::layout::{C2C_LINK_MBS, C2C_LINKS, board_flags, flags, valid};
 use crate::decimal::Decimal;
 use crate::device::Device;
 
-/// `nvmlDeviceArchitecture_t` of Ampere.
+/// `nvmlDeviceArchitecture_t` of Turing.
+const TURING: u32 = 6;
+
+/// The same of Ampere.
 const AMPERE: u32 = 7;
 
 /// Reads a quantity; the number is the one after `:` in its name (a link, an engine), 0 without.
@@ -248,6 +251,13 @@ quantities! {
     live "energy_j" "energy since start" |d, _| if d.knows(valid::ENERGY) { milli(d.live.energy_mj) } else { None };
     live "temperature_c" "GPU temperature" |d, _| celsius(d.live.temperature_c);
     live "memory_temperature_c" "memory temperature" |d, _| if d.knows(valid::MEMORY_TEMPERATURE) { celsius(d.live.memory_temperature_c) } else { None };
+    live "memory_temperature_or_zero_c" "as memory_temperature_c; 0 on boards without a sensor, from Turing on" |d, _| {
+        if d.knows(valid::MEMORY_TEMPERATURE) {
+            celsius(d.live.memory_temperature_c)
+        } else {
+            (d.board.architecture >= TURING).then(|| Decimal::whole(0))
+        }
+    };
     live "margin_c" "degrees left before throttling" |d, _| if d.knows(valid::MARGIN) { celsius(d.live.margin_c) } else { None };
     live "temperature_ratio" "GPU temperature over the slowdown threshold" |d, _| {
         Some(Decimal::ratio(d.live.temperature_c.max(0) as u64, d.board.slowdown_c.max(0) as u64))

@@ -2,7 +2,7 @@
 
 use mirage_metrics::{Options, Selection};
 use mirage_state::Image;
-use mirage_state::layout::{board_flags, flags};
+use mirage_state::layout::{board_flags, flags, valid};
 
 use crate::{checker, fixture, page};
 
@@ -101,4 +101,26 @@ fn packets_and_errors_of_links() {
     let name = "CRC_DATA_ERROR_COUNT_TOTAL";
     assert_eq!(of(name, &fixture::h100()).as_deref(), Some("0"));
     assert_eq!(of(name, &fixture::k80()), None);
+}
+
+/// Captures of T4, L40S and RTX 4000 Ada have a zero where nvidia-smi has N/A.
+#[test]
+fn memory_without_a_sensor_has_zero_degrees_from_turing_on() {
+    let of = |image: &Image| value("DCGM_FI_DEV_MEMORY_TEMP", image);
+    let mut image = fixture::a100();
+    let measured = image.lives[0].memory_temperature_c.to_string();
+    assert_eq!(of(&image), Some(measured));
+    image
+        .lives
+        .iter_mut()
+        .for_each(|live| live.valid &= !valid::MEMORY_TEMPERATURE);
+    for (architecture, shown) in [(5, None), (6, Some("0")), (8, Some("0"))] {
+        board(&mut image).architecture = architecture;
+        assert_eq!(of(&image).as_deref(), shown, "{architecture}");
+    }
+    image
+        .lives
+        .iter_mut()
+        .for_each(|live| live.flags |= flags::LOST);
+    assert_eq!(of(&image), None);
 }
