@@ -245,7 +245,11 @@ fn validity(board: &Board, mig: bool, xid: u32) -> u64 {
         (remaps, valid::REMAP),
         (ecc && !remaps, valid::RETIRED),
         (xid != 0, valid::XID),
-        (!mig && board.encoders > 0, valid::ENCODER),
+        // NVIDIA's boards without encoders tell that these are idle.
+        (
+            !mig && (board.encoders > 0 || board.vendor == Vendor::Nvidia),
+            valid::ENCODER,
+        ),
         (!mig && board.decoders > 0, valid::DECODER),
         (
             since(AMPERE) && board.compute_capability != GA100,

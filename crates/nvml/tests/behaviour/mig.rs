@@ -207,8 +207,8 @@ fn what_a_whole_gpu_tells_is_not_told_under_mig() {
             nvmlDeviceGetRemappedRows(gpu, &mut a, &mut b, &mut c, &mut d),
         ]
     };
-    // An A100 has no encoder.
-    assert_eq!(codes(gpu(0)), [3, 0, 0, 0, 0, 0]);
+    // An A100 has no encoder, and tells that it is idle.
+    assert_eq!(codes(gpu(0)), [0; 6]);
     assert_eq!(codes(gpu(1)), [3, 3, 3, 3, 3, 0], "no instance yet");
     assert_eq!(codes(gpu(2)), [3, 3, 3, 3, 3, 3]);
 }
