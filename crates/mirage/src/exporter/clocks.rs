@@ -16,7 +16,14 @@ type Show = Box<dyn Fn(&mut dyn FnMut(&Image)) + Send + Sync>;
 #[derive(Default)]
 pub struct Clocks {
     show: OnceLock<Show>,
-    nodes: Mutex<HashMap<String, ClockHistory>>,
+    nodes: Mutex<HashMap<String, Memory>>,
+}
+
+/// What was seen of a node.
+struct Memory {
+    history: ClockHistory,
+    /// Whether the present look has found it.
+    is_there: bool,
 }
 
 impl std::fmt::Debug for Clocks {
@@ -37,23 +44,22 @@ impl Clocks {
             return;
         };
         let mut nodes = self.nodes();
-        let mut there = 0;
         show(&mut |image| {
-            there += 1;
             let node = image.node();
             match nodes.get_mut(node.name) {
-                Some(history) => history.note(&node),
+                Some(memory) => {
+                    memory.history.note(&node);
+                    memory.is_there = true;
+                }
                 None => {
                     let mut history = ClockHistory::new(window_ms, every_ms);
                     history.note(&node);
-                    nodes.insert(node.name.to_owned(), history);
+                    let is_there = true;
+                    nodes.insert(node.name.to_owned(), Memory { history, is_there });
                 }
             }
         });
-        if nodes.len() > there {
-            // Nodes that are gone; those that are there come back with the next look.
-            nodes.clear();
-        }
+        nodes.retain(|_, memory| std::mem::take(&mut memory.is_there));
     }
 
     /// Forgets everything: nobody shows it any more.
@@ -69,10 +75,10 @@ impl Clocks {
         let nodes = self.nodes();
         nodes
             .get(node)
-            .map_or(Vec::new(), |history| history.counts().to_vec())
+            .map_or(Vec::new(), |memory| memory.history.counts().to_vec())
     }
 
-    fn nodes(&self) -> std::sync::MutexGuard<'_, HashMap<String, ClockHistory>> {
+    fn nodes(&self) -> std::sync::MutexGuard<'_, HashMap<String, Memory>> {
         self.nodes
             .lock()
             .unwrap_or_else(|poison| poison.into_inner())
@@ -124,11 +130,11 @@ mod tests {
         }
         assert_eq!(clocks.counts("a")[0][2], 3);
         assert_eq!(clocks.counts("b")[0][2], 0);
-        // A node that went takes its memory with it.
+        // A node that went takes its memory with it, and no other's.
         *now.lock().unwrap() = vec![image("a", 4, 4)];
         clocks.look(10_000, 1_000);
         clocks.look(10_000, 1_000);
-        assert_eq!(clocks.counts("a")[0][2], 1);
+        assert_eq!(clocks.counts("a")[0][2], 4);
         assert!(clocks.counts("b").is_empty());
         clocks.forget();
         assert!(clocks.counts("a").is_empty());
