@@ -27,18 +27,24 @@ pub(super) type Sink<'a> = &'a mut dyn FnMut(&[u8]) -> bool;
 /// Whether the client takes gzip.
 pub(super) fn takes_gzip(headers: &HeaderMap) -> bool {
     let listed = headers.get_all(header::ACCEPT_ENCODING).iter();
-    listed
+    let (mut named, mut any) = (None, None);
+    for coding in listed
         .filter_map(|value| value.to_str().ok())
         .flat_map(|value| value.split(','))
-        .any(|coding| {
-            let mut parts = coding.split(';').map(str::trim);
-            let name = parts.next().unwrap_or_default();
-            let refused = parts.any(|part| {
-                part.strip_prefix("q=")
-                    .is_some_and(|weight| weight.parse() == Ok(0.0))
-            });
-            (name.eq_ignore_ascii_case("gzip") || name == "*") && !refused
-        })
+    {
+        let mut parts = coding.split(';').map(str::trim);
+        let name = parts.next().unwrap_or_default();
+        let refused = parts.any(|part| {
+            part.strip_prefix("q=")
+                .is_some_and(|weight| weight.parse() == Ok(0.0))
+        });
+        match name {
+            "*" => any = Some(!refused),
+            _ if name.eq_ignore_ascii_case("gzip") => named = Some(!refused),
+            _ => {}
+        }
+    }
+    named.or(any).unwrap_or(false)
 }
 
 /// A body made at once, on this thread.
@@ -168,6 +174,8 @@ mod tests {
         assert!(!takes("identity"));
         assert!(!takes("gzip;q=0"));
         assert!(!takes("gzip; q=0.0"));
+        assert!(!takes("gzip;q=0, *"));
+        assert!(takes("gzip, *;q=0"));
         assert!(!takes_gzip(&HeaderMap::new()));
     }
 
