@@ -87,6 +87,8 @@ pub fn labels(image: &Image, options: &Options) -> Labels {
     put("mig.capable", capable.to_string());
     // Only sharing by MPS would make it so.
     put("mps.capable", "false".into());
+    // These GPUs are the machine's own, not a virtual machine's part of one.
+    put("vgpu.present", "false".into());
     // By the class of the PCI device: these are 3D controllers, without a display.
     put("gpu.mode", "compute".into());
     if let Some(clique) = clique(&gpus) {

@@ -84,11 +84,9 @@ fn single(image: &Image, gpus: &[Gpu<'_>], options: &Options, put: &mut dyn FnMu
 fn mixed(image: &Image, gpus: &[Gpu<'_>], options: &Options, put: &mut dyn FnMut(&str, String)) {
     let mut kinds: BTreeMap<String, Vec<Device<'_>>> = BTreeMap::new();
     for device in gpus.iter().flat_map(|gpu| devices(image, gpu)) {
-        // Parts of instances are no resource of their own.
-        if device.is_whole() {
-            let name = format!("mig-{}", device.profile().replace('+', "."));
-            kinds.entry(name).or_default().push(device);
-        }
+        // Parts of instances are no resource of their own, and labelled all the same.
+        let name = format!("mig-{}", device.profile().replace('+', "."));
+        kinds.entry(name).or_default().push(device);
     }
     for (name, devices) in &kinds {
         let Some(device) = devices.first() else {

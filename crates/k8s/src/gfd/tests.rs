@@ -110,6 +110,7 @@ fn whole_gpus_have_the_full_set_and_nothing_else() {
         ("gpu.mode", "compute"),
         ("mig.capable", "true"),
         ("mps.capable", "false"),
+        ("vgpu.present", "false"),
         ("cuda.driver-version.major", "550"),
         ("cuda.driver-version.minor", "107"),
         ("cuda.driver-version.revision", "02"),
@@ -214,6 +215,32 @@ fn the_mixed_strategy_adds_every_profile() {
                 "mig-1g.5gb.me.product",
                 "NVIDIA-A100-SXM4-40GB-MIG-1g.5gbme",
             ),
+        ],
+    );
+}
+
+#[test]
+fn a_part_of_an_instance_has_its_own_labels() {
+    let mut image = image([Some(&[1]), None]);
+    let mut statics = Statics::clone(&image.statics);
+    statics.compute_profiles.push(ComputeProfile {
+        name: fixed("1c.2g.10gb"),
+        slices: 1,
+        sm_count: 14,
+        ..ComputeProfile::default()
+    });
+    image.statics = Arc::new(statics);
+    image.instances[0].compute_profile = 3;
+    check(
+        &labels(&image, &options(MigStrategy::Mixed)),
+        &[
+            (
+                "mig-1c.2g.10gb.product",
+                "NVIDIA-A100-SXM4-40GB-MIG-1c.2g.10gb",
+            ),
+            ("mig-1c.2g.10gb.count", "1"),
+            ("mig-1c.2g.10gb.slices.gi", "2"),
+            ("mig-1c.2g.10gb.slices.ci", "1"),
         ],
     );
 }

@@ -75,10 +75,12 @@ const DEPLOYED: &[&str] = &[
     "device-plugin",
     "driver",
     "gpu-feature-discovery",
-    "mig-manager",
     "node-status-exporter",
     "operator-validator",
 ];
+/// The part that is sent only to nodes with this label.
+const SPLITTER: &str = "mig-manager";
+const CAPABLE: &str = "nvidia.com/mig.capable";
 
 /// Runs until the machine ends.
 pub(super) async fn run(node: Node, args: &LabelArgs, plugin: &PluginArgs) {
@@ -173,12 +175,14 @@ impl Made {
         };
         let mut labels = gfd::labels(image, &options);
         if !labels.is_empty() {
+            let can_split = labels.get(CAPABLE).is_some_and(|it| it == "true");
             let mut add = |key: String| labels.insert(key, "true".into());
             if args.label_present {
                 add("nvidia.com/gpu.present".into());
             }
             if args.deploy_labels {
-                for part in DEPLOYED {
+                let split = can_split.then_some(&SPLITTER);
+                for part in DEPLOYED.iter().chain(split) {
                     add(format!("nvidia.com/gpu.deploy.{part}"));
                 }
             }

@@ -171,9 +171,14 @@ fn options_add_what_the_operator_does() {
             ("gpu.present", "true"),
             ("gpu.deploy.device-plugin", "true"),
             ("gpu.deploy.dcgm-exporter", "true"),
+            ("gpu.deploy.mig-manager", "true"),
         ],
     );
-    assert_eq!(labels.len(), before.len() + 1 + DEPLOYED.len());
+    assert_eq!(labels.len(), before.len() + 2 + DEPLOYED.len());
+    // Where nothing can be cut, nobody is sent to cut it.
+    let image = self::image("nodes:\n  n: { model: t4, gpus: 1 }\n");
+    let labels = made().wanted(&image, &args).labels;
+    assert!(!labels.contains_key("nvidia.com/gpu.deploy.mig-manager"));
 }
 
 #[test]
