@@ -34,7 +34,7 @@ pub const GROUP: &str = "pod-group-name";
 /// Beginning of the names of pods that hold a GPU and do nothing with it.
 const IDLE: &str = "runai-idle-gpu-";
 /// Namespace of pods that hold a GPU for others.
-const RESERVATIONS: &str = "runai-reservation";
+pub const RESERVATIONS: &str = "runai-reservation";
 /// What complaints about annotations are called.
 const REASON: &str = "BadGpuAnnotation";
 
@@ -90,13 +90,8 @@ impl Activity {
     }
 }
 
-/// What a pod's author says a container does, and what is wrong with how it is said.
-pub fn read(pod: &Pod, container: &str) -> (Activity, Vec<Complaint>) {
-    let (activity, complaints, _) = of(pod, container, None);
-    (activity, complaints)
-}
-
-/// The same with the priority class of the pod's group, where it is known; and whether requests keep it busy.
+/// What a pod's author says a container does, and what is wrong with how it is said; and whether requests keep it busy. `class` is the
+/// priority class of the pod's group, where it is known.
 pub fn of(pod: &Pod, container: &str, class: Option<&str>) -> (Activity, Vec<Complaint>, bool) {
     let mut complaints = Vec::new();
     let mut fraction = None;

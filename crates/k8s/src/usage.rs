@@ -4,7 +4,10 @@
 //! Only containers that run are busy. A plain init container is not in the kubelet's answer: the kubelet gives its devices
 //! on to the containers after it, so it has the first of theirs. Containers that share a device share its memory: who
 //! names no amount gets an equal part of what is left, so that nobody is turned out for want of it. A pod whose scheduler names a
-//! MIG device has that one, if the kubelet gave it none.
+//! MIG device has that one, if the kubelet gave it none; a pod of a group that shares a GPU has the one that the group's
+//! reservation was given.
+
+pub mod groups;
 
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
@@ -14,6 +17,7 @@ use mirage_model::plan::Owner;
 use mirage_state::Image;
 use mirage_state::layout::{flags, text};
 
+use self::groups::Classes;
 use crate::activity::{self, Activity};
 use crate::claims::{Claims, IdType, overlay};
 use crate::cluster::pod::{Pod, Role};
@@ -34,6 +38,8 @@ pub struct Busy {
     pub devices: Vec<Device>,
     /// What it does with each of them.
     pub activity: Activity,
+    /// Requests keep it busy, of which none are counted here.
+    pub by_requests: bool,
 }
 
 /// A GPU, or a MIG device.
@@ -59,8 +65,8 @@ pub struct Usage {
 /// What is known about the pods.
 #[derive(Debug, Clone, Copy)]
 pub enum Known<'a> {
-    /// These there are.
-    Pods(&'a [Arc<Pod>]),
+    /// These there are, and the priority classes of their groups.
+    Pods(&'a [Arc<Pod>], &'a Classes),
     /// There is no API server to ask: whoever was given a device runs.
     Nothing,
 }
@@ -120,14 +126,16 @@ pub fn read(claims: &Claims, known: Known<'_>, image: &Image, filter: &Filter) -
     let mut given = given(claims, image);
     let mut usage = Usage::default();
     match known {
-        Known::Pods(pods) => {
+        Known::Pods(pods, classes) => {
             for pod in pods {
                 choose(pod, image, &mut given);
             }
+            join(pods, &mut given);
             let pods = by_name(pods);
             for ((namespace, name), containers) in &given {
                 if let Some(pod) = pods.get(&(namespace.as_str(), name.as_str())) {
-                    of_pod(pod, containers, filter, &mut usage);
+                    let class = groups::class(pod, classes);
+                    of_pod(pod, containers, class, filter, &mut usage);
                 }
             }
         }
@@ -145,6 +153,7 @@ pub fn read(claims: &Claims, known: Known<'_>, image: &Image, filter: &Filter) -
                         restarts: 0,
                         devices,
                         activity: Activity::usual(),
+                        by_requests: false,
                     });
                 }
             }
@@ -190,6 +199,31 @@ fn choose(pod: &Pod, image: &Image, given: &mut BTreeMap<Key, Given>) {
     }
 }
 
+/// Pods that share a GPU and were given nothing have what the reservation of their group was given; their first containers do.
+fn join(pods: &[Arc<Pod>], given: &mut BTreeMap<Key, Given>) {
+    let key = |pod: &Pod| (pod.namespace.clone(), pod.name.clone());
+    let mut reserved: HashMap<&str, Vec<Device>> = HashMap::new();
+    for pod in pods.iter().filter(|pod| groups::reserves(pod)) {
+        if let (Some(group), Some(containers)) = (groups::sharing(pod), given.get(&key(pod))) {
+            let devices = containers.values().flatten().cloned();
+            reserved.entry(group).or_default().extend(devices);
+        }
+    }
+    if reserved.is_empty() {
+        return;
+    }
+    for pod in pods.iter().filter(|pod| !groups::reserves(pod)) {
+        let Some(devices) = groups::sharing(pod).and_then(|group| reserved.get(group)) else {
+            continue;
+        };
+        let mut containers = pod.containers.iter();
+        if let Some(first) = containers.find(|container| container.role == Role::App) {
+            let shared = || BTreeMap::from([(first.name.clone(), devices.clone())]);
+            given.entry(key(pod)).or_insert_with(shared);
+        }
+    }
+}
+
 /// The device, unless it is lost or not to be used in this way.
 fn device(image: &Image, gpu: u32, index: Option<u32>) -> Option<Device> {
     let live = image.lives.get(gpu as usize)?;
@@ -208,7 +242,7 @@ fn device(image: &Image, gpu: u32, index: Option<u32>) -> Option<Device> {
     Some(Device { gpu, index, uuid })
 }
 
-fn of_pod(pod: &Arc<Pod>, given: &Given, filter: &Filter, usage: &mut Usage) {
+fn of_pod(pod: &Arc<Pod>, given: &Given, class: Option<&str>, filter: &Filter, usage: &mut Usage) {
     for container in pod.containers.iter().filter(|c| c.is_running) {
         let devices = match container.role {
             Role::App | Role::Sidecar => given.get(&container.name).cloned(),
@@ -225,7 +259,7 @@ fn of_pod(pod: &Arc<Pod>, given: &Given, filter: &Filter, usage: &mut Usage) {
         let Some(devices) = devices.filter(|devices: &Vec<Device>| !devices.is_empty()) else {
             continue;
         };
-        let (activity, complaints) = activity::read(pod, &container.name);
+        let (activity, complaints, by_requests) = activity::of(pod, &container.name, class);
         for complaint in complaints {
             let said = (Arc::clone(pod), complaint);
             if !usage.complaints.contains(&said) {
@@ -243,6 +277,7 @@ fn of_pod(pod: &Arc<Pod>, given: &Given, filter: &Filter, usage: &mut Usage) {
             restarts: container.restarts,
             devices,
             activity,
+            by_requests,
         });
     }
 }
@@ -258,7 +293,9 @@ struct Taken {
 
 fn share_memory(busy: &mut [Busy]) {
     let mut taken: HashMap<String, Taken> = HashMap::new();
-    for one in busy.iter() {
+    // A reservation leaves all of it to those it is for.
+    let takes = |one: &&Busy| one.owner.namespace != activity::RESERVATIONS;
+    for one in busy.iter().filter(takes) {
         for device in &one.devices {
             let taken = taken.entry(device.uuid.clone()).or_default();
             match one.activity.fraction {

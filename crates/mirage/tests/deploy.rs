@@ -18,6 +18,7 @@ const NODE: &[(&str, &str, &str, &str)] = &[
     ("cluster", "", "nodes", "get list watch patch"),
     ("cluster", "", "nodes/status", "get patch"),
     ("cluster", "", "events", "create"),
+    ("cluster", "scheduling.run.ai", "podgroups", "get"),
     ("own", "apps", "daemonsets", "get"),
     (
         "own",

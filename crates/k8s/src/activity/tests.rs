@@ -4,6 +4,11 @@ use proptest::prelude::*;
 
 use super::*;
 
+fn read(pod: &Pod, container: &str) -> (Activity, Vec<Complaint>) {
+    let (activity, complaints, _) = of(pod, container, None);
+    (activity, complaints)
+}
+
 fn pod(annotations: &[(&str, &str)], labels: &[(&str, &str)]) -> Pod {
     let map = |list: &[(&str, &str)]| {
         let pairs = list.iter().map(|&(k, v)| (k.to_owned(), v.to_owned()));

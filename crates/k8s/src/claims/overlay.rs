@@ -2,7 +2,7 @@
 
 mod hands;
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 
 use mirage_state::Image;
 use mirage_state::layout::text;
@@ -55,12 +55,14 @@ pub(super) fn lay(claims: &Claims, image: &mut Image, found: Vec<Meant>) -> Vec<
     let mut added: Vec<(Place, usize)> = Vec::new();
     let mut grants: Vec<Grant> = Vec::new();
     let mut granted: HashMap<u32, usize> = HashMap::new();
+    let mut last: BTreeMap<Place, usize> = BTreeMap::new();
     for (place, claim) in found {
         let claim = &claims.list[claim as usize];
         let (holding, is_new) = hands.give(image, &claim.holder, place);
         if is_new {
             added.push((place, holding));
         }
+        last.insert(place, holding);
         if claim.share.is_none() && claim.allocation.is_none() {
             continue;
         }
@@ -78,7 +80,30 @@ pub(super) fn lay(claims: &Claims, image: &mut Image, found: Vec<Meant>) -> Vec<
     for group in added.chunk_by(|a, b| a.0 == b.0) {
         share(image, group[0].0, group);
     }
+    for (place, holding) in last {
+        count_last(image, &mut grants, place, holding);
+    }
     grants
+}
+
+/// Moves a holding behind the others of its device, wherever the engine has it: whoever shows one holder of a device shows the last.
+fn count_last(image: &mut Image, grants: &mut [Grant], place: Place, holding: usize) {
+    let of_device = |&at: &usize| {
+        let holding = &image.holdings[at];
+        (holding.gpu, holding.gi) == (place.gpu, place.gi)
+    };
+    let slots: Vec<usize> = (holding..image.holdings.len()).filter(of_device).collect();
+    let mut moved: HashMap<u32, u32> = HashMap::with_capacity(slots.len());
+    for pair in slots.windows(2) {
+        image.holdings.swap(pair[0], pair[1]);
+        moved.insert(pair[1] as u32, pair[0] as u32);
+    }
+    if let [first, .., last] = slots[..] {
+        moved.insert(first as u32, last as u32);
+    }
+    for grant in grants {
+        grant.holding = moved.get(&grant.holding).copied().unwrap_or(grant.holding);
+    }
 }
 
 /// Notes by which id or claim a container holds a device. The same share twice is one: two sources say so.

@@ -194,6 +194,25 @@ fn the_last_claim_on_a_device_stands_last() {
 }
 
 #[test]
+fn whom_the_engine_knows_of_does_not_stand_before_whom_the_kubelet_names() {
+    let mut image = node();
+    // The engine has them in the order they began; the second one was given the device by nobody.
+    let first = claims(&[
+        ("holder", "GPU-0::3"),
+        ("sharer", "GPU-0"),
+        ("other", "MIG-a"),
+    ]);
+    first.attribute(&mut image, IdType::Any, true);
+    let source = claims(&[("holder", "GPU-0::3"), ("other", "MIG-a")]);
+    let grants = overlay::lay(&source, &mut image, IdType::Any, true);
+    assert_eq!(
+        held(&image),
+        ["sharer 0 - 30 50", "holder 0 - 30 50", "other 1 3 50 10"]
+    );
+    assert_eq!((grants.len(), grants[0].holding), (1, 1));
+}
+
+#[test]
 fn nothing_is_counted_twice() {
     let mut image = node();
     claims(&[("p", "GPU-0")]).attribute(&mut image, IdType::Any, true);

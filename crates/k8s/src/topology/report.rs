@@ -10,7 +10,7 @@ use mirage_state::Image;
 use mirage_state::layout::{Instance, flags, text};
 
 use super::{Container, Gpu, Mig, Node, Other, Status, Usage};
-use crate::activity;
+use crate::activity::RESERVATIONS;
 use crate::claims::{Claims, IdType, overlay};
 use crate::cluster::pod::{Pod, Role};
 use crate::migconfig;
@@ -96,8 +96,6 @@ pub struct Facts<'a> {
     pub held: &'a [Held],
     /// What the containers that run do.
     pub busy: &'a [Busy],
-    /// The node's pods, for their kinds.
-    pub pods: &'a [Arc<Pod>],
     /// How MIG devices are offered, in a word.
     pub strategy: &'a str,
     /// MIG devices come and go as the scheduler asks.
@@ -127,7 +125,7 @@ pub fn report(image: &Image, facts: Facts<'_>) -> Node {
         gpus: gpus
             .map(|((card, live), index)| Gpu {
                 id: text(&card.uuid).to_owned(),
-                status: status(facts, index, None, card.memory_total),
+                status: status(facts, (index, None), text(&card.uuid), card.memory_total),
                 mig: (live.flags & flags::MIG != 0).then(|| instances(image, index, facts)),
             })
             .collect(),
@@ -151,42 +149,36 @@ fn instances(image: &Image, gpu: u32, facts: Facts<'_>) -> Vec<Mig> {
             id: Some(text(&one.uuid).to_owned()),
             name: canonical(name).into_owned(),
             position: Some(one.start),
-            status: status(facts, gpu, Some(one.start), whole.memory),
+            status: status(facts, (gpu, Some(one.start)), text(&one.uuid), whole.memory),
         })
     });
     listed.collect()
 }
 
 /// Who has a device of so many bytes, and what they do with it.
-fn status(facts: Facts<'_>, gpu: u32, start: Option<u32>, memory: u64) -> Status {
+fn status(facts: Facts<'_>, place: (u32, Option<u32>), uuid: &str, memory: u64) -> Status {
     let here = facts.held.iter();
     let here: Vec<&Held> = here
-        .filter(|held| (held.gpu, held.start) == (gpu, start))
+        .filter(|held| (held.gpu, held.start) == place)
         .collect();
     let mut uses: BTreeMap<String, Usage> = BTreeMap::new();
     for held in &here {
-        let of = |busy: &&Busy| {
-            let owner = &busy.owner;
-            (&owner.namespace, &owner.pod, &owner.container)
-                == (&held.by.namespace, &held.by.pod, &held.by.container)
-        };
-        if held.uid.is_empty() {
+        // A reservation holds it, and uses nothing.
+        if !held.uid.is_empty() && held.by.namespace != RESERVATIONS {
+            uses.entry(held.uid.clone()).or_default();
+        }
+    }
+    let on = |busy: &&Busy| busy.devices.iter().any(|device| device.uuid == uuid);
+    for busy in facts.busy.iter().filter(on) {
+        if busy.owner.pod_uid.is_empty() || busy.owner.namespace == RESERVATIONS {
             continue;
         }
-        let now = facts.busy.iter().find(of).map(|busy| usage(busy, memory));
-        let usage = uses.entry(held.uid.clone()).or_default();
-        if let Some(now) = now {
-            usage.min = (usage.min + now.min).min(100);
-            usage.max = (usage.max + now.max).min(100);
-            usage.memory_mib = (usage.memory_mib + now.memory_mib).min(memory >> 20);
-            usage.inference = facts.pods.iter().any(|pod| {
-                pod.uid == held.uid
-                    && matches!(
-                        pod.labels.get(activity::KIND).map(String::as_str),
-                        Some("InferenceWorkload" | "DistributedWorkload")
-                    )
-            });
-        }
+        let now = usage(busy, memory);
+        let usage = uses.entry(busy.owner.pod_uid.clone()).or_default();
+        usage.min = (usage.min + now.min).min(100);
+        usage.max = (usage.max + now.max).min(100);
+        usage.memory_mib = (usage.memory_mib + now.memory_mib).min(memory >> 20);
+        usage.inference |= now.inference;
     }
     Status {
         allocated_by: here.first().map(|held| held.by.clone()),
@@ -209,7 +201,7 @@ fn usage(busy: &Busy, memory: u64) -> Usage {
         min: percent(step.utilization.low),
         max: percent(step.utilization.high),
         memory_mib: (bytes.max(0.0) as u64) >> 20,
-        inference: false,
+        inference: busy.by_requests,
     }
 }
 

@@ -69,8 +69,17 @@ fn pod(name: &str, containers: Vec<Container>) -> Pod {
 }
 
 fn usage(claims: &Claims, pods: Vec<Pod>, image: &Image) -> Usage {
+    usage_with(claims, pods, &Classes::new(), image)
+}
+
+fn usage_with(claims: &Claims, pods: Vec<Pod>, classes: &Classes, image: &Image) -> Usage {
     let pods: Vec<Arc<Pod>> = pods.into_iter().map(Arc::new).collect();
-    read(claims, Known::Pods(&pods), image, &Filter::default())
+    read(
+        claims,
+        Known::Pods(&pods, classes),
+        image,
+        &Filter::default(),
+    )
 }
 
 /// Container and UUIDs of each that is busy.
@@ -251,4 +260,100 @@ fn without_an_api_server_whoever_has_a_device_runs() {
     let usage = read(&claims, Known::Nothing, &image(), &Filter::default());
     assert_eq!(shown(&usage), [entry("a/main", &["GPU-0"])]);
     assert_eq!(usage.busy[0].owner.pod_uid, "");
+}
+
+#[test]
+fn pods_that_share_a_gpu_have_the_one_their_reservation_was_given() {
+    let main = || vec![container("main", Role::App, true)];
+    let member = |name: &str, group: &str| {
+        let mut pod = pod(name, main());
+        pod.labels.insert("runai-gpu-group".into(), group.into());
+        pod
+    };
+    let mut reservation = member("holder", "g");
+    reservation.namespace = activity::RESERVATIONS.into();
+    let mut claims = claims(&[("own", "main", "GPU-2")]);
+    let holder = Holder {
+        namespace: reservation.namespace.clone(),
+        pod: "holder".into(),
+        container: "main".into(),
+        uid: None,
+    };
+    claims.push(Claim::of_id(Arc::new(holder), "GPU-1"));
+    let mut half = member("half", "g");
+    half.annotations.insert(FRACTION.into(), "0.5".into());
+    let mut old = pod("old", main());
+    old.annotations.insert("runai-gpu".into(), "g".into());
+    // Who was given something has that, and another group another GPU.
+    let pods = vec![
+        half,
+        old,
+        member("own", "g"),
+        member("other", "h"),
+        reservation,
+    ];
+    let usage = usage(&claims, pods, &image());
+    assert_eq!(
+        shown(&usage),
+        [
+            entry("holder/main", &["GPU-1"]),
+            entry("half/main", &["GPU-1"]),
+            entry("old/main", &["GPU-1"]),
+            entry("own/main", &["GPU-2"]),
+        ]
+    );
+    let doing = |at: usize| {
+        let step = &usage.busy[at].activity.steps[0];
+        let Some(Amount::Share(memory)) = step.memory else {
+            unreachable!("a share")
+        };
+        (step.utilization.high, memory.high)
+    };
+    assert_eq!(
+        [doing(0), doing(1), doing(2)],
+        [(0.0, 0.0), (100.0, 50.0), (100.0, 50.0)]
+    );
+}
+
+#[test]
+fn the_class_of_its_group_says_what_a_pod_does_that_says_nothing_itself() {
+    let claims = claims(&[
+        ("a", "main", "GPU-0"),
+        ("b", "main", "GPU-1"),
+        ("c", "main", "GPU-2"),
+    ]);
+    let of = |name: &str, group: &str| {
+        let mut pod = pod(name, vec![container("main", Role::App, true)]);
+        pod.annotations
+            .insert("pod-group-name".into(), group.into());
+        pod
+    };
+    let mut labelled = of("b", "train");
+    let kind = "InteractiveWorkload";
+    labelled.labels.insert("workloadKind".into(), kind.into());
+    let pods = vec![of("a", "train"), labelled, of("c", "unknown")];
+    let all: Vec<Arc<Pod>> = pods.iter().cloned().map(Arc::new).collect();
+    let key = |name: &str| ("team".to_owned(), name.to_owned());
+    let asked: Vec<_> = groups::wanted(&all).into_iter().collect();
+    assert_eq!(asked, [key("train"), key("unknown")]);
+    let classes = Classes::from([(key("train"), "train".to_owned())]);
+    let usage = usage_with(&claims, pods, &classes, &image());
+    let doing = usage.busy.iter().map(|busy| {
+        let Range { low, high } = busy.activity.steps[0].utilization;
+        (low, high)
+    });
+    assert_eq!(
+        doing.collect::<Vec<_>>(),
+        [(80.0, 100.0), (0.0, 0.0), (100.0, 100.0)]
+    );
+}
+
+#[test]
+fn a_group_is_asked_for_by_a_name_and_nothing_else() {
+    for name in ["", "../secrets", "a/b", "a?x", "A", ".", &"a".repeat(254)] {
+        let mut pod = pod("a", Vec::new());
+        pod.annotations
+            .insert("pod-group-name".into(), name.to_owned());
+        assert!(groups::wanted(&[Arc::new(pod)]).is_empty(), "{name}");
+    }
 }

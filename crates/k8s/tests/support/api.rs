@@ -46,6 +46,8 @@ struct Inner {
     events: Vec<Value>,
     /// Data of ConfigMaps.
     maps: HashMap<(String, String), Value>,
+    /// Priority classes of groups of pods.
+    groups: HashMap<String, String>,
     asked: Vec<String>,
     /// Answers with 500 while it is above 0.
     failures: u32,
@@ -77,6 +79,10 @@ impl Api {
             .route(
                 "/api/v1/namespaces/{namespace}/configmaps/{name}",
                 get(map_now),
+            )
+            .route(
+                "/apis/scheduling.run.ai/v2alpha2/namespaces/{namespace}/podgroups/{name}",
+                get(group_now),
             )
             .with_state(api.clone());
         tokio::spawn(async move { axum::serve(listener, router).await });
@@ -129,6 +135,12 @@ impl Api {
             Value::Null => _ = maps.remove(&key),
             data => _ = maps.insert(key, data),
         }
+    }
+
+    /// Has a group of pods with this priority class.
+    pub(crate) fn set_group(&self, name: &str, class: &str) {
+        let groups = &mut self.inner.lock().unwrap().groups;
+        groups.insert(name.to_owned(), class.to_owned());
     }
 
     /// Ends every watch there is.
@@ -218,6 +230,30 @@ pub(crate) fn pod(node: &str, name: &str, uid: &str, containers: &[(&str, bool)]
         "spec": { "nodeName": node, "containers": names.collect::<Vec<_>>() },
         "status": { "phase": "Running", "containerStatuses": statuses.collect::<Vec<_>>() },
     })
+}
+
+async fn group_now(
+    State(api): State<Api>,
+    In((namespace, name)): In<(String, String)>,
+) -> Response {
+    if let Some(failed) = api.note(format!("get podgroup {namespace}/{name}")) {
+        return failed;
+    }
+    match api.inner.lock().unwrap().groups.get(&name) {
+        Some(class) => reply(
+            200,
+            &json!({
+                "apiVersion": "scheduling.run.ai/v2alpha2", "kind": "PodGroup",
+                "metadata": { "namespace": namespace, "name": name },
+                "spec": { "priorityClassName": class },
+            }),
+        ),
+        // As a server answers that does not know of groups at all.
+        None => Response::builder()
+            .status(StatusCode::NOT_FOUND)
+            .body(Body::from("404 page not found\n"))
+            .unwrap(),
+    }
 }
 
 fn reply(code: u16, value: &Value) -> Response {

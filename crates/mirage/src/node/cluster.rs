@@ -1,11 +1,14 @@
 //! The node's way to the API server: one client and one watch on its pods, for every part that needs them.
 
+mod groups;
+
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
 use mirage_k8s::cluster::follow::{Pods, follow};
 use mirage_k8s::cluster::{Access, Client, connect};
+use mirage_k8s::usage::groups::Classes;
 use tokio::sync::watch;
 
 use super::Node;
@@ -47,6 +50,8 @@ pub(super) struct Cluster {
     access: Option<Access>,
     client: watch::Sender<Option<Client>>,
     pods: Pods,
+    /// Priority classes of the pods' groups.
+    classes: watch::Sender<Arc<Classes>>,
 }
 
 impl std::fmt::Debug for Cluster {
@@ -65,6 +70,7 @@ impl Cluster {
             access: (!args.no_api_server).then(|| args.access()),
             client: watch::Sender::new(None),
             pods: Pods::default(),
+            classes: watch::Sender::default(),
         })
     }
 
@@ -112,6 +118,16 @@ impl Cluster {
     pub(super) fn pods(&self) -> &Pods {
         &self.pods
     }
+
+    /// Priority classes of the pods' groups, as far as they are known.
+    pub(super) fn classes(&self) -> Arc<Classes> {
+        self.classes.borrow().clone()
+    }
+
+    /// Their changes.
+    pub(super) fn class_changes(&self) -> watch::Receiver<Arc<Classes>> {
+        self.classes.subscribe()
+    }
 }
 
 /// Finds the server and follows the pods, until the machine ends.
@@ -139,9 +155,12 @@ async fn work(node: &Node) {
         pause = (pause * 2).min(PAUSES.1);
     };
     cluster.client.send_replace(Some(client.clone()));
-    follow(client, &node.name, &cluster.pods, |outcome| match outcome {
+    let tell = |outcome: Result<(), String>| match outcome {
         Ok(()) => health.good(PART),
         Err(why) => health.trouble(PART, why),
-    })
-    .await;
+    };
+    tokio::join!(
+        groups::learn(node, &client),
+        follow(client.clone(), &node.name, &cluster.pods, tell),
+    );
 }

@@ -82,11 +82,13 @@ async fn work(node: &Node, mut teller: Teller) {
     node.cluster.settle().await;
     let ledger = Arc::new(Mutex::new(Ledger::default()));
     let mut pods = node.cluster.pods().changes();
+    let mut classes = node.cluster.class_changes();
     let mut look = tokio::time::interval(EVERY);
     look.set_missed_tick_behavior(MissedTickBehavior::Delay);
     loop {
         tokio::select! {
             _ = look.tick() => {}
+            Ok(()) = classes.changed() => {}
             changed = pods.changed() => {
                 if changed.is_err() {
                     return;
@@ -123,9 +125,9 @@ async fn round(
         return Ok(());
     };
     let attribution = &node.inside.attribution;
-    let pods = cluster.pods().all();
+    let (pods, classes) = (cluster.pods().all(), cluster.classes());
     let known = if cluster.is_wanted() {
-        Known::Pods(&pods)
+        Known::Pods(&pods, &classes)
     } else {
         Known::Nothing
     };

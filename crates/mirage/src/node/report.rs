@@ -94,11 +94,12 @@ async fn document(
     let image = node.image()?;
     let attribution = &node.inside.attribution;
     let (claims, pods) = (attribution.claims(), node.cluster.pods().all());
-    let usage = usage::read(&claims, Known::Pods(&pods), &image, attribution.filter());
+    let classes = node.cluster.classes();
+    let known = Known::Pods(&pods, &classes);
+    let usage = usage::read(&claims, known, &image, attribution.filter());
     let facts = Facts {
         held: &held(&claims, Some(&pods), &image),
         busy: &usage.busy,
-        pods: &pods,
         strategy: match strategy.unwrap_or(planned) {
             MigStrategy::None => "none",
             MigStrategy::Single => "single",

@@ -38,9 +38,11 @@ impl Kubelet {
                 device_ids: vec![id.to_owned()],
                 topology: None,
             });
+            // `namespace:pod`, or a pod of the team.
+            let (namespace, pod) = pod.split_once(':').unwrap_or(("team", pod));
             wire::PodResources {
-                name: (*pod).into(),
-                namespace: "team".into(),
+                name: pod.into(),
+                namespace: namespace.into(),
                 containers: vec![wire::ContainerResources {
                     name: (*container).into(),
                     devices: devices.collect(),
@@ -302,6 +304,66 @@ fn init_containers_and_sidecars_have_what_is_theirs() {
     stage.shows(&[("10", "job", "fetch"), FREE, ("30", "job", "side")]);
     stage.api.put(with(false));
     stage.shows(&[("90", "job", "main"), FREE, ("30", "job", "side")]);
+}
+
+#[test]
+fn pods_that_share_a_gpu_use_the_one_that_their_reservation_holds() {
+    let stage = Stage::start(&[]);
+    let uuids = stage.uuids();
+    let member = |mut pod: Value, annotations: Value| {
+        pod["metadata"]["labels"] = json!({ "runai-gpu-group": "g" });
+        annotated(pod, annotations)
+    };
+    let mut holder = member(pod(NODE, "holder", "u1", &[("hold", true)]), json!({}));
+    holder["metadata"]["namespace"] = json!("runai-reservation");
+    stage
+        .kubelet
+        .give(&[("runai-reservation:holder", "hold", &[&uuids[1]])]);
+    stage.api.put(holder);
+    stage.shows(&[FREE, ("0", "holder", "hold"), FREE]);
+    let share = |name: &str, percent: &str| {
+        let said = json!({ "gpu-fraction": "0.25", "run.ai/simulated-gpu-utilization": percent });
+        let mut pod = member(pod(NODE, name, name, &[("main", true)]), said);
+        pod["spec"]["containers"][0]["resources"] = json!({});
+        pod
+    };
+    stage.api.put(share("a", "20"));
+    stage.api.put(share("b", "30"));
+    // As a kubelet knows it the GPU is the reservation's, whoever uses it.
+    stage.shows(&[FREE, ("50", "holder", "hold"), FREE]);
+    let used = |line: &&str| line.starts_with("DCGM_FI_DEV_FB_USED{") && line.contains(&uuids[1]);
+    wait_for("half of the memory", || {
+        let page = stage.up.page("/metrics");
+        let line = page.lines().find(used)?;
+        let mib: f64 = line.rsplit_once(' ')?.1.parse().ok()?;
+        (19_000.0..22_000.0).contains(&mib).then_some(())
+    });
+    stage.api.delete("team", "a");
+    stage.shows(&[FREE, ("30", "holder", "hold"), FREE]);
+}
+
+#[test]
+fn the_class_of_its_group_says_what_a_pod_does() {
+    let stage = Stage::start(&[]);
+    let uuids = stage.uuids();
+    stage
+        .kubelet
+        .give(&[("a", "main", &[&uuids[0]]), ("b", "main", &[&uuids[1]])]);
+    stage.api.set_group("quiet", "build");
+    for (name, group) in [("a", "quiet"), ("b", "unheard-of")] {
+        let pod = pod(NODE, name, name, &[("main", true)]);
+        stage
+            .api
+            .put(annotated(pod, json!({ "pod-group-name": group })));
+    }
+    stage.shows(&[("0", "a", "main"), ("100", "b", "main"), FREE]);
+    wait_for("a question about the other group", || {
+        (stage.api.asked("get podgroup team/unheard-of") > 0).then_some(())
+    });
+    // That nobody knows of it is no trouble.
+    let health = stage.up.get("/health").text();
+    assert!(!health.contains("reading pod group"), "{health}");
+    assert_eq!(stage.api.asked("get podgroup team/quiet"), 1);
 }
 
 #[test]

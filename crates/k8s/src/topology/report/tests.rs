@@ -8,6 +8,7 @@ use crate::claims::{Claim, Holder};
 use crate::cluster::pod;
 use crate::podresources::Filter;
 use crate::topology::{Style, read_node};
+use crate::usage::groups::Classes;
 use crate::usage::{self, Known};
 
 /// A whole GPU, and one with two MIG devices.
@@ -95,11 +96,11 @@ fn pod(name: &str, phase: &str) -> Pod {
 fn node(claims: &Claims, pods: Vec<Pod>) -> Node {
     let image = image();
     let pods: Vec<Arc<Pod>> = pods.into_iter().map(Arc::new).collect();
-    let busy = usage::read(claims, Known::Pods(&pods), &image, &Filter::default()).busy;
+    let known = Known::Pods(&pods, &Classes::new());
+    let busy = usage::read(claims, known, &image, &Filter::default()).busy;
     let facts = Facts {
         held: &held(claims, Some(&pods), &image),
         busy: &busy,
-        pods: &pods,
         strategy: "mixed",
         dynamic_mig: false,
         others: &[],
@@ -177,4 +178,39 @@ fn shares_of_a_device_add_up() {
     assert_eq!(status.usage.len(), 2);
     let memory: u64 = status.usage.values().map(|usage| usage.memory_mib).sum();
     assert!(memory <= 40960);
+}
+
+#[test]
+fn a_reservation_has_the_gpu_and_those_it_is_for_use_it() {
+    let member = |name: &str, phase: &str| {
+        let mut pod = pod(name, phase);
+        pod.labels.insert("runai-gpu-group".into(), "g".into());
+        pod.annotations.insert("gpu-fraction".into(), "0.5".into());
+        pod
+    };
+    let mut reservation = member("holder", "Running");
+    reservation.annotations.clear();
+    reservation.namespace = RESERVATIONS.into();
+    let holder = Holder {
+        namespace: RESERVATIONS.into(),
+        pod: "holder".into(),
+        container: "main".into(),
+        uid: None,
+    };
+    let mut claims = Claims::default();
+    claims.push(Claim::of_id(Arc::new(holder), "GPU-0"));
+    let mut a = member("a", "Running");
+    a.labels
+        .insert("workloadKind".into(), "InferenceWorkload".into());
+    let pods = vec![reservation, a, member("b", "Pending")];
+    let status = &node(&claims, pods).gpus[0].status;
+    assert_eq!(status.allocated_by.as_ref().unwrap().pod, "holder");
+    let uses: Vec<_> = status.usage.iter().collect();
+    let usage = Usage {
+        min: 1,
+        max: 1,
+        memory_mib: 20480,
+        inference: true,
+    };
+    assert_eq!(uses, [(&"uid-a".to_owned(), &usage)]);
 }

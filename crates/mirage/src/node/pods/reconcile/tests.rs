@@ -43,6 +43,7 @@ fn busy(container: &str, uid: &str, gpus: &[u32], percent: f64) -> Busy {
             })
             .collect(),
         activity,
+        by_requests: false,
     }
 }
 
