@@ -16,7 +16,7 @@ mod schedule;
 use mirage_model::plan::{ActivityStep, Amount, Function, Range};
 use mirage_model::quantity;
 
-use crate::cluster::pod::Pod;
+use crate::cluster::pod::{MOST_ANNOTATION, Pod};
 use crate::cluster::tell::Complaint;
 use crate::error::printable;
 
@@ -150,7 +150,14 @@ fn told(pod: &Pod, container: &str, complaints: &mut Vec<Complaint>) -> Option<A
         return Some(nothing);
     }
     if let Some((key, text)) = annotation(pod, SCHEDULE, container) {
-        match schedule::read(text) {
+        let read = match text.len() > MOST_ANNOTATION {
+            true => Err(format!(
+                "more than {} KiB are not read",
+                MOST_ANNOTATION >> 10
+            )),
+            false => schedule::read(text),
+        };
+        match read {
             Ok(activity) => return Some(activity),
             Err(why) => complaints.push(complain(key, text, &why, "it is left out")),
         }

@@ -10,7 +10,7 @@ use std::time::{Duration, SystemTime};
 
 use mirage_k8s::cluster::follow::{Pods, follow};
 use mirage_k8s::cluster::node::{self, Condition, Labels};
-use mirage_k8s::cluster::pod::{Pod, Role};
+use mirage_k8s::cluster::pod::{MOST_ANNOTATION, Pod, Role};
 use mirage_k8s::cluster::tell::{Complaint, warn};
 use mirage_k8s::cluster::{Access, Client, connect};
 use serde_json::json;
@@ -115,7 +115,7 @@ async fn pods_of_this_node_are_followed_and_no_others() {
 async fn what_is_kept_of_a_pod_is_what_matters() {
     let mut big = pod(NODE, "a", "1", &[("main", true), ("second", false)]);
     big["metadata"]["annotations"] = json!({
-        "gpu-fraction": "0.5", "mirage.dev/gpu-schedule": "[]", "huge": "x".repeat(10_000),
+        "gpu-fraction": "0.5", "mirage.dev/gpu-schedule": "é".repeat(100_000), "huge": "x".repeat(10_000),
     });
     big["metadata"]["labels"] = json!({ "app": "train" });
     big["spec"]["initContainers"] = json!([
@@ -131,6 +131,12 @@ async fn what_is_kept_of_a_pod_is_what_matters() {
     let pod: Arc<Pod> = watch.pods.get("team", "a").unwrap();
     let keys: Vec<&str> = pod.annotations.keys().map(String::as_str).collect();
     assert_eq!(keys, ["gpu-fraction", "mirage.dev/gpu-schedule"]);
+    // So much that it is seen to be too long.
+    let kept = pod.annotations["mirage.dev/gpu-schedule"].len();
+    assert!(
+        (MOST_ANNOTATION + 1..MOST_ANNOTATION + 4).contains(&kept),
+        "{kept}"
+    );
     assert_eq!(pod.labels["app"], "train");
     let containers: Vec<_> = pod
         .containers

@@ -76,6 +76,14 @@ fn idle_pods_and_reservations_do_nothing_whatever_they_say() {
 }
 
 #[test]
+fn a_schedule_that_was_cut_off_says_so() {
+    let long = format!("[{}]", r#"{"utilization":10},"#.repeat(4000));
+    let (activity, complaints) = read(&pod(&[(SCHEDULE, &long), (UTILIZATION, "30")], &[]), "main");
+    assert_eq!(busy(&activity), (30.0, 30.0));
+    assert!(complaints[0].message.contains("more than 64 KiB"));
+}
+
+#[test]
 fn a_container_may_have_annotations_of_its_own() {
     let pod = pod(
         &[

@@ -17,8 +17,8 @@ const KEPT: &[&str] = &[
     "scheduling.koordinator.sh/",
 ];
 
-/// Most bytes of an annotation that is kept whole.
-const MOST_ANNOTATION: usize = 64 << 10;
+/// Most bytes of an annotation that is kept whole. Of a longer one so much is kept that whoever reads it knows.
+pub const MOST_ANNOTATION: usize = 64 << 10;
 /// Most annotations and labels kept of one pod.
 const MOST_ENTRIES: usize = 256;
 /// Most containers looked at of one pod.
@@ -148,8 +148,12 @@ impl Pod {
         let meta = raw.metadata;
         let status = raw.status.unwrap_or_default();
         let annotations = meta.annotations.unwrap_or_default().into_iter();
-        let annotations = annotations.filter(|(key, value)| {
-            value.len() <= MOST_ANNOTATION && KEPT.iter().any(|start| key.starts_with(start))
+        let annotations =
+            annotations.filter(|(key, _)| KEPT.iter().any(|start| key.starts_with(start)));
+        let annotations = annotations.map(|(key, mut value)| {
+            value.truncate(value.ceil_char_boundary(MOST_ANNOTATION + 1));
+            value.shrink_to_fit();
+            (key, value)
         });
         let init = raw.spec.init_containers.into_iter().map(|container| {
             let role = match container.restart_policy.as_deref() {
