@@ -191,7 +191,7 @@ async fn containers_are_answered() {
     let answer = plugin.allocate(ask(&["GPU-b"])).await.unwrap().into_inner();
     assert_eq!(answer.container_responses[0].envs["GIVEN"], "GPU-b");
     let refused = plugin.allocate(ask(&["GPU-x"])).await.unwrap_err();
-    assert_eq!(refused.code(), Code::InvalidArgument);
+    assert_eq!(refused.code(), Code::Unknown);
     assert!(refused.message().contains("GPU-x"));
     let refused = plugin.allocate(ask(&["GPU-a", "GPU-b"])).await.unwrap_err();
     assert_eq!(refused.message(), "too many");
@@ -315,7 +315,19 @@ async fn one_that_is_late_or_of_another_age_comes_back_wrongly() {
         late,
         ..Mischief::default()
     }));
-    kubelet.accepted("nvidia.com/gpu", 4).await;
+    settled(&mut rig, &kubelet, 4).await;
+    // Healing changes nothing about one that has come: a kubelet would refuse it a second time.
+    let (asked, told) = (kubelet.requests().len(), kubelet.told("nvidia.com/gpu"));
+    rig.offer(vec![two()]);
+    rig.standing("nvidia.com/gpu", |it| matches!(it, Standing::Registered(_)))
+        .await;
+    let mut sick = vec![two()];
+    sick[0].devices = Arc::from([device("GPU-a", false, None)]);
+    rig.offer(sick);
+    kubelet
+        .lists("nvidia.com/gpu", |lists| lists.len() == told + 1)
+        .await;
+    assert_eq!(kubelet.requests().len(), asked);
 }
 
 #[tokio::test]

@@ -185,8 +185,8 @@ impl Endpoint {
         self.pause = SOON;
         self.due = Instant::now() + now.late.unwrap_or_default();
         let ends = |of: fn(&Mischief) -> bool| !of(&now) && of(&before);
-        if ends(|it| it.wrong_version) || ends(|it| it.disconnects) || ends(|it| it.late.is_some())
-        {
+        // One that was late and has come is known, and kubelets take no second word from who is connected.
+        if ends(|it| it.wrong_version) || ends(|it| it.disconnects) {
             self.known = None;
         }
         if now == Mischief::default() && self.known.is_some() {
@@ -228,7 +228,14 @@ impl Endpoint {
                 true
             }
             Err(problem) => {
-                self.away(format!("listening on {}: {problem}", path.display()));
+                let directory = &self.place.directory;
+                self.away(match problem.kind() {
+                    ErrorKind::NotFound if !directory.exists() => {
+                        let at = directory.display();
+                        format!("waiting for the kubelet: its directory {at} is not there")
+                    }
+                    _ => format!("listening on {}: {problem}", path.display()),
+                });
                 self.wait();
                 false
             }

@@ -123,14 +123,15 @@ impl DevicePlugin for Service {
                 let unknown = |id: &&String| !devices.iter().any(|device| device.id == **id);
                 if let Some(id) = ids.iter().find(unknown) {
                     let id: String = id.chars().take(2 * super::LONGEST_ID).collect();
-                    return Err(Status::invalid_argument(format!(
+                    return Err(Status::unknown(format!(
                         "invalid allocation request for {name:?}: unknown device {id:?}"
                     )));
                 }
                 let given = self.policy.allocate(&name, &ids).await;
+                // Pods' events show the code: this is the one that plugins written in Go have for every error.
                 answer
                     .container_responses
-                    .push(given.map_err(Status::internal)?);
+                    .push(given.map_err(Status::unknown)?);
             }
             Ok(answer)
         })
