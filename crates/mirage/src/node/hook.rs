@@ -153,10 +153,9 @@ impl Told {
 
     /// Tells on what the runtime says.
     fn publish_first(&self) {
-        let (listed, central) = {
-            let (book, now) = (self.book(), Instant::now());
-            (book.entries(now), book.central(now))
-        };
+        // Held until all is told, so that an older list never takes a newer one's place.
+        let (book, now) = (self.book(), Instant::now());
+        let (listed, central) = (book.entries(now), book.central(now));
         self.listed.send_if_modified(|known| {
             let changed = known.as_deref() != Some(&listed);
             if changed {

@@ -307,14 +307,13 @@ impl Board {
     }
 
     fn set(&self, name: &str, trouble: Option<String>) {
-        let all = {
-            let mut troubles = self.troubles.lock().unwrap_or_else(|it| it.into_inner());
-            match trouble {
-                Some(trouble) => troubles.insert(name.to_owned(), trouble),
-                None => troubles.remove(name),
-            };
-            troubles.values().cloned().collect::<Vec<_>>().join("; ")
+        // Held until it is told: of two resources that change at once the later one must be told last, or what it found is lost.
+        let mut troubles = self.troubles.lock().unwrap_or_else(|it| it.into_inner());
+        match trouble {
+            Some(trouble) => troubles.insert(name.to_owned(), trouble),
+            None => troubles.remove(name),
         };
+        let all = troubles.values().cloned().collect::<Vec<_>>().join("; ");
         match all.is_empty() {
             true => self.health.good(PART),
             false => self.health.trouble(PART, all),
