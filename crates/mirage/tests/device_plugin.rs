@@ -415,7 +415,8 @@ async fn channels_of_the_memory_exchange_are_given_by_every_strategy() {
 
 #[tokio::test]
 async fn every_strategy_tells_in_its_own_way() {
-    let strategies = "volume-mounts,cdi-annotations,cdi-cri";
+    // Neither order nor repetition matters: of a variable that two would set, mounts have the last word.
+    let strategies = "cdi-cri,volume-mounts,cdi-annotations,cdi-cri,envvar";
     let args = [
         "--driver-root",
         "@root",
@@ -443,6 +444,7 @@ async fn every_strategy_tells_in_its_own_way() {
         answer.cdi_devices[0].name,
         "k8s.device-plugin.nvidia.com/gpu=1"
     );
+    assert_eq!(answer.cdi_devices.len(), 1);
     let (key, value) = answer.annotations.iter().next().unwrap();
     assert!(key.starts_with("cdi.k8s.io/nvidia-device-plugin_"));
     assert_eq!(value, "k8s.device-plugin.nvidia.com/gpu=1");
@@ -503,6 +505,53 @@ async fn no_device_is_named_that_stands_in_no_specification() {
     let spec = std::fs::read_to_string(cdi).unwrap();
     let (kind, name) = answer.cdi_devices[0].name.split_once('=').unwrap();
     assert!(spec.contains(kind) && spec.contains(name), "{spec}");
+}
+
+/// Variables as Go's programs read them, and as templates leave them.
+#[test]
+fn variables_are_nvidias() {
+    let check = |variable: &str, value: &str| {
+        let output = mirage()
+            .args(["node", "--uninstall", "--no-api-server", "--no-driver-root"])
+            .args(["--node-name", "n", "--kubelet-dir", "/nonexistent"])
+            .args(["--state-dir", "/nonexistent"])
+            .env(variable, value)
+            .output()
+            .unwrap();
+        (
+            output.status.code(),
+            String::from_utf8_lossy(&output.stderr).into_owned(),
+        )
+    };
+    let flags = [
+        "PASS_DEVICE_SPECS",
+        "GDRCOPY_ENABLED",
+        "GDS_ENABLED",
+        "MOFED_ENABLED",
+        "IMEX_REQUIRED",
+        "GFD_NO_TIMESTAMP",
+    ];
+    for flag in flags {
+        for value in ["true", "True", "TRUE", "1", "t", "false", "0", ""] {
+            let (code, told) = check(flag, value);
+            assert_eq!(code, Some(0), "{flag}={value}: {told}");
+        }
+        assert_eq!(check(flag, "perhaps").0, Some(2), "{flag}");
+    }
+    let others = [
+        "MIG_STRATEGY",
+        "DEVICE_LIST_STRATEGY",
+        "DEVICE_ID_STRATEGY",
+        "CONFIG_FILE",
+        "IMEX_CHANNEL_IDS",
+        "KUBECONFIG",
+        "KUBELET_SOCKET",
+        "NODE_NAME",
+    ];
+    for variable in others {
+        let (code, told) = check(variable, "");
+        assert_eq!(code, Some(0), "{variable} is empty: {told}");
+    }
 }
 
 #[tokio::test]

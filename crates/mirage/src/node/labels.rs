@@ -9,6 +9,7 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use anyhow::{Result, anyhow};
+use clap::builder::BoolishValueParser;
 use mirage_k8s::cluster::node::{self as object, Condition, Labels};
 use mirage_k8s::cluster::{Client, connect};
 use mirage_k8s::gfd::{self, Options, Sharing};
@@ -46,7 +47,7 @@ pub(super) struct LabelArgs {
     )]
     nfd_features_dir: Option<PathBuf>,
     /// Leave out the label that says when the labels were made
-    #[arg(long, env = "GFD_NO_TIMESTAMP")]
+    #[arg(long, env = "GFD_NO_TIMESTAMP", value_parser = BoolishValueParser::new())]
     no_timestamp: bool,
     /// Where the machine's name is read
     #[arg(

@@ -3,7 +3,7 @@
 
 use mirage_model::yaml::{self, Node, Value};
 
-use super::settings::{IdStrategy, Imex, ListStrategy, Mig, Sharing, choice};
+use super::settings::{GDRCOPY, GDS, IdStrategy, Imex, ListStrategy, MOFED, Mig, Sharing, choice};
 
 /// What a file says.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
@@ -12,9 +12,19 @@ pub(super) struct ConfigFile {
     pub(super) list: Option<Vec<ListStrategy>>,
     pub(super) ids: Option<IdStrategy>,
     pub(super) pass_nodes: Option<bool>,
+    pub(super) annotation_prefix: Option<String>,
+    /// Variables that say what else the node has.
+    pub(super) features: Vec<&'static str>,
     pub(super) sharing: Sharing,
     pub(super) imex: Imex,
 }
+
+/// Keys of what else a node may have, and the variables that say so to containers.
+const FEATURES: [(&str, &str); 3] = [
+    ("gdrcopyEnabled", GDRCOPY),
+    ("gdsEnabled", GDS),
+    ("mofedEnabled", MOFED),
+];
 
 /// Reads a file; the error says where and what.
 pub(super) fn read(text: &str) -> Result<ConfigFile, String> {
@@ -50,6 +60,13 @@ fn read_flags(flags: At<'_>, file: &mut ConfigFile) -> Result<(), String> {
     if let Some(strategy) = flags.get("migStrategy") {
         file.mig = Some(strategy.choice()?);
     }
+    for (key, feature) in FEATURES {
+        if let Some(on) = flags.get(key)
+            && on.truth()?
+        {
+            file.features.push(feature);
+        }
+    }
     let Some(plugin) = flags.get("plugin") else {
         return Ok(());
     };
@@ -58,6 +75,9 @@ fn read_flags(flags: At<'_>, file: &mut ConfigFile) -> Result<(), String> {
     }
     if let Some(pass) = plugin.get("passDeviceSpecs") {
         file.pass_nodes = Some(pass.truth()?);
+    }
+    if let Some(prefix) = plugin.get("cdiAnnotationPrefix") {
+        file.annotation_prefix = Some(prefix.text()?);
     }
     if let Some(list) = plugin.get("deviceListStrategy") {
         let strategies = match list.items() {
@@ -113,8 +133,9 @@ fn sharing(slicing: At<'_>) -> Result<Sharing, String> {
             .text()?
             .parse()
             .map_err(|_| replicas.wrong("no number"))?;
-        if count < 2 {
-            return Err(replicas.wrong("a device is shared by two or more"));
+        // One is as good as none, and is taken.
+        if count == 0 {
+            return Err(replicas.wrong("a device is there at least once"));
         }
         // Without a domain it is NVIDIA's.
         let name = match name.contains('/') {
@@ -183,8 +204,8 @@ mod tests {
     #[test]
     fn nvidias_own_example_is_read() {
         let file = read(
-            "version: v1\nflags:\n  migStrategy: mixed\n  failOnInitError: true\n  plugin:\n    \
-             passDeviceSpecs: true\n    deviceListStrategy: [envvar, cdi-cri]\n    deviceIDStrategy: index\n\
+            "version: v1\nflags:\n  migStrategy: mixed\n  failOnInitError: true\n  gdsEnabled: true\n  mofedEnabled: false\n  plugin:\n    \
+             cdiAnnotationPrefix: example.com/\n    passDeviceSpecs: true\n    deviceListStrategy: [envvar, cdi-cri]\n    deviceIDStrategy: index\n\
              resources:\n  gpus:\n  - pattern: \"*\"\n    name: gpu\n\
              sharing:\n  timeSlicing:\n    renameByDefault: true\n    failRequestsGreaterThanOne: true\n    \
              resources:\n    - name: nvidia.com/gpu\n      replicas: 4\n    - name: mig-1g.5gb\n      replicas: 2\n      \
@@ -198,12 +219,16 @@ mod tests {
         );
         assert_eq!(file.ids, Some(IdStrategy::Index));
         assert_eq!(file.pass_nodes, Some(true));
+        assert_eq!(file.annotation_prefix.as_deref(), Some("example.com/"));
+        assert_eq!(file.features, ["NVIDIA_GDS"]);
         assert!(file.sharing.rename && file.sharing.only_one);
         assert_eq!(file.sharing.replicas("nvidia.com/gpu"), Some(4));
         assert_eq!(file.sharing.replicas("nvidia.com/mig-1g.5gb"), Some(2));
         assert_eq!(file.sharing.replicas("nvidia.com/mig-2g.10gb"), None);
         let imex = read("version: v1\nimex: {channelIDs: [0], required: true}").unwrap();
         assert_eq!((imex.imex.channels, imex.imex.required), (vec![0], true));
+        let once = "version: v1\nsharing: {timeSlicing: {resources: [{name: gpu, replicas: 1}]}}";
+        assert_eq!(read(once).unwrap().sharing.replicas("nvidia.com/gpu"), None);
         let one =
             read("version: v1\nflags: {plugin: {deviceListStrategy: volume-mounts}}").unwrap();
         assert_eq!(one.list, Some(vec![ListStrategy::VolumeMounts]));
@@ -227,8 +252,8 @@ mod tests {
                 "no replicas",
             ),
             (
-                "version: v1\nsharing: {timeSlicing: {resources: [{name: gpu, replicas: 1}]}}",
-                "two or more",
+                "version: v1\nsharing: {timeSlicing: {resources: [{name: gpu, replicas: 0}]}}",
+                "at least once",
             ),
             (
                 "version: v1\nsharing: {mps: {resources: []}}",

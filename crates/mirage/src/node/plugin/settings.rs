@@ -4,6 +4,7 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Result, anyhow};
 use clap::ValueEnum;
+use clap::builder::BoolishValueParser;
 use mirage_k8s::deviceplugin::prefer;
 use mirage_k8s::gfd;
 use mirage_model::plan::MigStrategy;
@@ -12,6 +13,13 @@ use super::configfile::{self, ConfigFile};
 use super::health::Checks;
 use super::inventory::WHOLE;
 use crate::cli::{say, usage};
+
+/// Variables by which containers are told what else the node has.
+pub(super) const GDRCOPY: &str = "NVIDIA_GDRCOPY";
+pub(super) const GDS: &str = "NVIDIA_GDS";
+pub(super) const MOFED: &str = "NVIDIA_MOFED";
+/// What annotations that name CDI devices begin with.
+const PREFIX: &str = "cdi.k8s.io/";
 
 /// Arguments of the device plugin.
 #[derive(Debug, Clone, clap::Args)]
@@ -43,25 +51,21 @@ pub(in crate::node) struct PluginArgs {
         value_name = "BOOL",
         env = "PASS_DEVICE_SPECS",
         num_args = 0..=1,
-        default_missing_value = "true"
+        default_missing_value = "true",
+        value_parser = BoolishValueParser::new()
     )]
     pass_device_specs: Option<bool>,
-    /// Prefix of the annotations of `cdi-annotations`
-    #[arg(
-        long,
-        value_name = "PREFIX",
-        env = "CDI_ANNOTATION_PREFIX",
-        default_value = "cdi.k8s.io/"
-    )]
-    cdi_annotation_prefix: String,
+    /// Prefix of the annotations of `cdi-annotations` [default: cdi.k8s.io/]
+    #[arg(long, value_name = "PREFIX", env = "CDI_ANNOTATION_PREFIX")]
+    cdi_annotation_prefix: Option<String>,
     /// Tell containers that GPUDirect RDMA copies are there
-    #[arg(long, env = "GDRCOPY_ENABLED")]
+    #[arg(long, env = "GDRCOPY_ENABLED", value_parser = BoolishValueParser::new())]
     gdrcopy_enabled: bool,
     /// Tell containers that GPUDirect Storage is there
-    #[arg(long, env = "GDS_ENABLED")]
+    #[arg(long, env = "GDS_ENABLED", value_parser = BoolishValueParser::new())]
     gds_enabled: bool,
     /// Tell containers that Mellanox' network driver is there
-    #[arg(long, env = "MOFED_ENABLED")]
+    #[arg(long, env = "MOFED_ENABLED", value_parser = BoolishValueParser::new())]
     mofed_enabled: bool,
     /// Give containers these channels of the memory exchange between machines (IMEX): 0, or none
     #[arg(
@@ -72,7 +76,7 @@ pub(in crate::node) struct PluginArgs {
     )]
     imex_channel_ids: Vec<String>,
     /// Refuse containers when the channels are not there, instead of going without
-    #[arg(long, env = "IMEX_REQUIRED")]
+    #[arg(long, env = "IMEX_REQUIRED", value_parser = BoolishValueParser::new())]
     imex_required: bool,
     /// Config file in the format of NVIDIA's device plugin: time-slicing, strategies
     #[arg(long, value_name = "FILE", env = "CONFIG_FILE")]
@@ -114,8 +118,8 @@ pub(super) enum Mig {
     Mixed,
 }
 
-/// How a container is told its devices.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+/// How a container is told its devices. Of several, the later one here says what a variable both would set is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, ValueEnum)]
 pub(super) enum ListStrategy {
     /// By the variable NVIDIA_VISIBLE_DEVICES
     Envvar,
@@ -294,11 +298,13 @@ impl PluginArgs {
         }
         let resources = self.resources.iter().map(|text| resource(text));
         let features = [
-            (self.gdrcopy_enabled, "NVIDIA_GDRCOPY"),
-            (self.gds_enabled, "NVIDIA_GDS"),
-            (self.mofed_enabled, "NVIDIA_MOFED"),
+            (self.gdrcopy_enabled, GDRCOPY),
+            (self.gds_enabled, GDS),
+            (self.mofed_enabled, MOFED),
         ];
-        let features = features.into_iter().filter(|(on, _)| *on);
+        let features = features
+            .into_iter()
+            .filter(|(on, name)| *on || file.features.contains(name));
         let channels = Imex::read(&self.imex_channel_ids)
             .map_err(|why| usage(format!("--imex-channel-ids {why}")))?;
         let imex = Imex {
@@ -315,6 +321,9 @@ impl PluginArgs {
         if list.is_empty() {
             list.push(ListStrategy::Envvar);
         }
+        // In whatever order, and however often, they were named.
+        list.sort_unstable();
+        list.dedup();
         Ok(Settings {
             mig: self.mig_strategy.or(file.mig).map(|mig| match mig {
                 Mig::None => MigStrategy::None,
@@ -327,7 +336,11 @@ impl PluginArgs {
                 .or(file.ids)
                 .unwrap_or(IdStrategy::Uuid),
             pass_nodes: self.pass_device_specs.or(file.pass_nodes),
-            annotation_prefix: self.cdi_annotation_prefix.clone(),
+            annotation_prefix: self
+                .cdi_annotation_prefix
+                .clone()
+                .or(file.annotation_prefix)
+                .unwrap_or_else(|| PREFIX.to_owned()),
             features: features.map(|(_, name)| name).collect(),
             imex,
             sharing,
