@@ -65,8 +65,7 @@ pub async fn ask(client: &Client, namespace: &str, name: &str) -> Result<Option<
     let api: Api<DynamicObject> = Api::namespaced_with(client.clone(), namespace, &kind);
     let found = match api.get(name).await {
         Ok(group) => Some(group),
-        // Whoever does not know of groups at all answers with this code too, and in words that are no status.
-        Err(kube::Error::Api(status)) if status.code == 404 => None,
+        Err(error) if is_unknown(&error) => None,
         Err(error) => {
             let why = chain(&error);
             return Err(format!("reading pod group {namespace}/{name}: {why}"));
@@ -77,4 +76,9 @@ pub async fn ask(client: &Client, namespace: &str, name: &str) -> Result<Option<
         class.map(str::to_owned)
     });
     Ok(class)
+}
+
+/// Whether there is no such group, or nobody knows of groups at all: a server says that with the same code, and in words that are no status.
+pub(crate) fn is_unknown(error: &kube::Error) -> bool {
+    matches!(error, kube::Error::Api(status) if status.code == 404)
 }

@@ -357,3 +357,18 @@ fn a_group_is_asked_for_by_a_name_and_nothing_else() {
         assert!(groups::wanted(&[Arc::new(pod)]).is_empty(), "{name}");
     }
 }
+
+#[test]
+fn a_server_that_knows_of_no_groups_says_so_in_its_own_words() {
+    let answer = |code: u16, message: &str| {
+        let status = kube::core::Status {
+            code,
+            message: message.to_owned(),
+            reason: "Failed to parse error data".to_owned(),
+            ..kube::core::Status::default()
+        };
+        kube::Error::Api(Box::new(status))
+    };
+    assert!(groups::is_unknown(&answer(404, "404 page not found")));
+    assert!(!groups::is_unknown(&answer(403, "forbidden")));
+}

@@ -10,6 +10,7 @@ use kube::{Api, Client};
 
 use super::{Shared, Tell};
 use crate::error::chain;
+use crate::usage::groups::is_unknown;
 
 /// How often they are listed, once a pod has named one. They are few, and their classes do not change.
 const EVERY: Duration = Duration::from_secs(30);
@@ -40,7 +41,7 @@ pub(super) async fn follow(client: Client, shared: Arc<Shared>, tell: Tell) {
                 });
             }
             // Their kind is not known here.
-            Err(kube::Error::Api(status)) if status.is_not_found() => tell(PART, Ok(())),
+            Err(error) if is_unknown(&error) => tell(PART, Ok(())),
             Err(error) => tell(PART, Err(format!("listing pod groups: {}", chain(&error)))),
         }
         tokio::time::sleep(EVERY).await;
