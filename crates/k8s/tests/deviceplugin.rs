@@ -132,6 +132,29 @@ async fn a_kubelet_that_comes_back_is_told_again() {
 }
 
 #[tokio::test]
+async fn a_kubelet_that_watches_no_more_is_told_again_or_said_to_be_away() {
+    let mut rig = Rig::start(vec![two()]).await;
+    let kubelet = Kubelet::start(rig.place()).await;
+    settled(&mut rig, &kubelet, 1).await;
+    kubelet.forget();
+    rig.standing(
+        "nvidia.com/gpu",
+        |it| matches!(it, Standing::Away(why) if why.contains("watches")),
+    )
+    .await;
+    settled(&mut rig, &kubelet, 2).await;
+    // Killed: its socket file is there, and nobody behind it.
+    kubelet.stop().await;
+    rig.standing(
+        "nvidia.com/gpu",
+        |it| matches!(it, Standing::Away(why) if why.contains("registering")),
+    )
+    .await;
+    let kubelet = Kubelet::start(rig.place()).await;
+    settled(&mut rig, &kubelet, 1).await;
+}
+
+#[tokio::test]
 async fn a_socket_that_vanished_is_made_again() {
     let rig = Rig::start(vec![two()]).await;
     let kubelet = Kubelet::start(rig.place()).await;

@@ -17,7 +17,7 @@ use tonic::transport::Server;
 
 use super::generated::device_plugin_server::DevicePluginServer;
 use super::register::register;
-use super::service::Service;
+use super::service::{Service, Watches};
 use super::{Mischief, Place, Policy, Report, Resource, Standing, VERSION};
 use crate::authority;
 
@@ -54,6 +54,7 @@ struct Listening {
     identity: Option<Identity>,
     since: SystemTime,
     closing: watch::Sender<bool>,
+    watches: Arc<Watches>,
     task: JoinHandle<()>,
 }
 
@@ -81,7 +82,13 @@ struct Endpoint {
     listening: Option<Listening>,
     /// The kubelet it is registered with.
     known: Option<Identity>,
-    /// How long the last registration took.
+    /// How many watches there had been before it was.
+    watches: u64,
+    /// When it was seen that the kubelet watches no more.
+    left: SystemTime,
+    /// When it was registered last.
+    since: Instant,
+    /// How long that took.
     took: Duration,
     /// The kubelet there was when last looked at.
     seen: Option<Identity>,
@@ -110,6 +117,9 @@ pub(super) async fn run(
         mischief: Mischief::default(),
         listening: None,
         known: None,
+        watches: 0,
+        left: UNIX_EPOCH,
+        since: Instant::now(),
         took: Duration::ZERO,
         seen: None,
         due: Instant::now(),
@@ -157,9 +167,25 @@ impl Endpoint {
                 self.away(format!("waiting for the kubelet: {at} is not there"));
             }
             Some(kubelet) if self.known != Some(kubelet) => self.register(kubelet).await,
+            Some(_) if self.is_left() => {
+                // It has ended, and its socket outlives it; or it forgot us, and takes us again.
+                self.known = None;
+                if self.since.elapsed() > LATER {
+                    self.pause = SOON;
+                }
+                self.wait();
+                self.left = SystemTime::now();
+                self.away("the kubelet watches its devices no more".into());
+            }
             Some(_) => {}
         }
         true
+    }
+
+    /// Whether the kubelet has ended the watch that belongs to the registration.
+    fn is_left(&self) -> bool {
+        let listening = self.listening.as_ref();
+        listening.is_some_and(|it| it.watches.are_over(self.watches))
     }
 
     /// Begins or ends misbehaving.
@@ -211,15 +237,18 @@ impl Endpoint {
         match bind(&path) {
             Ok(listener) => {
                 let (closing, closed) = watch::channel(false);
+                let watches = Arc::new(Watches::default());
                 let service = Service {
                     resource: self.resource.clone(),
                     policy: self.policy.clone(),
                     closing: closed.clone(),
+                    watches: watches.clone(),
                 };
                 self.listening = Some(Listening {
                     identity: identity(&path),
                     since: SystemTime::now(),
                     closing,
+                    watches,
                     task: tokio::spawn(serve(listener, service, closed)),
                 });
                 if self.mischief.unlinked {
@@ -249,6 +278,9 @@ impl Endpoint {
             false => VERSION,
         };
         let mut resource = self.resource.clone();
+        let listening = self.listening.as_ref();
+        // The kubelet connects back within the call.
+        self.watches = listening.map_or(0, |it| it.watches.begun());
         let answer = tokio::select! {
             answer = register(&self.place.kubelet, &self.name, &self.socket, version) => answer,
             // Told to leave or to do something else: that comes first.
@@ -257,9 +289,9 @@ impl Endpoint {
         match answer {
             Ok(()) => {
                 self.known = Some(kubelet);
-                self.pause = SOON;
+                self.since = Instant::now();
                 let ready = self.listening.as_ref().map_or(UNIX_EPOCH, |it| it.since);
-                let since = ready.max(time(kubelet.changed));
+                let since = ready.max(time(kubelet.changed)).max(self.left);
                 self.took = since.elapsed().unwrap_or_default();
                 (self.report)(&self.name, Standing::Registered(self.took));
             }

@@ -1,6 +1,7 @@
 //! What the kubelet asks of a plugin.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use tokio::sync::{mpsc, watch};
 use tokio_stream::wrappers::ReceiverStream;
@@ -27,6 +28,45 @@ pub(super) struct Service {
     pub(super) resource: watch::Receiver<Option<Resource>>,
     pub(super) policy: Arc<dyn Policy>,
     pub(super) closing: watch::Receiver<bool>,
+    pub(super) watches: Arc<Watches>,
+}
+
+/// How many watches there have been, and how many of them have ended.
+#[derive(Debug, Default)]
+pub(super) struct Watches {
+    begun: AtomicU64,
+    ended: AtomicU64,
+}
+
+impl Watches {
+    /// How many have begun.
+    pub(super) fn begun(&self) -> u64 {
+        self.begun.load(Ordering::Acquire)
+    }
+
+    /// Whether there has been one since there were so many, and none is left.
+    pub(super) fn are_over(&self, since: u64) -> bool {
+        // In this order: one that begins meanwhile is not over.
+        let ended = self.ended.load(Ordering::Acquire);
+        let begun = self.begun();
+        begun > since && ended == begun
+    }
+}
+
+/// Counts a watch as ended when it goes, however that comes.
+struct Watched(Arc<Watches>);
+
+impl Watched {
+    fn begin(watches: &Arc<Watches>) -> Watched {
+        watches.begun.fetch_add(1, Ordering::AcqRel);
+        Watched(Arc::clone(watches))
+    }
+}
+
+impl Drop for Watched {
+    fn drop(&mut self) {
+        self.0.ended.fetch_add(1, Ordering::AcqRel);
+    }
 }
 
 impl Service {
@@ -76,7 +116,9 @@ impl DevicePlugin for Service {
     ) -> Result<Response<Self::ListAndWatchStream>, Status> {
         let (sender, receiver) = mpsc::channel(1);
         let (resource, closing) = (self.resource.clone(), self.closing.clone());
+        let watched = Watched::begin(&self.watches);
         tokio::spawn(async move {
+            let _watched = watched;
             let mut closing = closing;
             tokio::select! {
                 () = tell(resource, &sender) => {}

@@ -176,12 +176,17 @@ impl Kubelet {
         }
     }
 
-    /// Ends it as a process ends: everything it follows breaks off, its socket file stays.
-    pub(crate) async fn stop(self) {
-        self.closing.send_replace(true);
+    /// Watches nobody any more.
+    pub(crate) fn forget(&self) {
         for watch in self.book.with(|seen| std::mem::take(&mut seen.watches)) {
             watch.abort();
         }
+    }
+
+    /// Ends it as a process ends: everything it follows breaks off, its socket file stays.
+    pub(crate) async fn stop(self) {
+        self.closing.send_replace(true);
+        self.forget();
         tokio::time::timeout(PATIENCE, self.server)
             .await
             .unwrap()
