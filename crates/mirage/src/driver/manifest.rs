@@ -11,8 +11,9 @@ use serde::{Deserialize, Serialize};
 
 use super::item::{Mark, Part, Place, is_plain};
 
-/// Name of the manifest in the root.
+/// Name of the manifest in the root, and of the one before it while a run is under way.
 const NAME: &str = ".mirage.json";
+const OLD: &str = ".mirage.json.old";
 /// Version of its format.
 const FORMAT: u32 = 1;
 /// No root needs more: 128 GPUs take half a megabyte.
@@ -130,12 +131,42 @@ impl Manifest {
             }
             fs::rename(&draft, &path)
         })();
+        if written.is_err() {
+            // Half of it helps nobody, and takes room on what may be a full disk.
+            let _ = fs::remove_file(&draft);
+        }
         written.with_context(|| format!("writing {}", path.display()))
+    }
+
+    /// Keeps the one that stands under another name as well, so that [`Manifest::bring_back`] needs no room on a disk that may be
+    /// full by then.
+    pub(super) fn keep(root: &Path) {
+        Manifest::forget(root);
+        // A filesystem without links: it will have to be written anew.
+        let _ = fs::hard_link(root.join(NAME), root.join(OLD));
+    }
+
+    /// Brings this one back, which was kept.
+    pub(super) fn bring_back(&self, root: &Path) -> Result<()> {
+        match fs::rename(root.join(OLD), root.join(NAME)) {
+            Ok(()) => {
+                // Two names of one file are left as they are by a rename.
+                Manifest::forget(root);
+                Ok(())
+            }
+            Err(_) => self.write(root),
+        }
+    }
+
+    /// Takes the one away that was kept.
+    pub(super) fn forget(root: &Path) {
+        let _ = fs::remove_file(root.join(OLD));
     }
 
     /// Takes it away; a half-written one too.
     pub(super) fn remove(root: &Path) {
         // Whichever is there.
+        Manifest::forget(root);
         let _ = fs::remove_file(root.join(format!("{NAME}.new")));
         let _ = fs::remove_file(root.join(NAME));
     }
@@ -176,5 +207,28 @@ impl Lock {
             (Ok(here), Ok(there)) if here == there => Ok(Some(Lock(file))),
             _ => Ok(None),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_one_before_comes_back_where_nothing_can_be_written() {
+        let root = tempfile::tempdir().unwrap();
+        let before = Manifest::new(BTreeMap::new());
+        before.write(root.path()).unwrap();
+        Manifest::keep(root.path());
+        let mut underway = before.clone();
+        underway.gpus = 7;
+        underway.write(root.path()).unwrap();
+        // Nothing more can be written from here on.
+        fs::create_dir(root.path().join(format!("{NAME}.new"))).unwrap();
+        assert!(before.write(root.path()).is_err());
+        before.bring_back(root.path()).unwrap();
+        let back = Manifest::read(root.path()).unwrap().unwrap();
+        assert_eq!(back.gpus, before.gpus);
+        assert!(!root.path().join(OLD).exists());
     }
 }

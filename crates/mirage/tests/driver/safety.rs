@@ -236,6 +236,34 @@ fn mistakes_are_told_with_the_way_out() {
     assert!(refused.err.contains("remove"), "{refused:?}");
 }
 
+/// A limit on the size of files stands for a full disk: it needs no mount, and stops a run at the same place every time.
+#[test]
+fn a_disk_that_takes_no_more_leaves_everything_as_it_was() {
+    let stage = Stage::new();
+    stage.good(&["all", "--gpus", "1"]);
+    let before = stage.below(&stage.path("new"));
+    let manifest = fs::read(stage.root(".mirage.json")).unwrap();
+    fs::write(stage.path("libraries/libcuda.so"), vec![0; 3 << 20]).unwrap();
+    // First while writing down what shall be, then while preparing it.
+    for (blocks, gpus) in [("128", "128"), ("4096", "2")] {
+        let mut run = std::process::Command::new("sh");
+        let limited = format!("trap '' XFSZ; ulimit -f {blocks}; exec \"$0\" \"$@\"");
+        run.args(["-c", &limited])
+            .arg(stage.command().get_program());
+        run.arg("driver").args(stage.command().get_args());
+        let output = run.args(["all", "--gpus", gpus]).output().unwrap();
+        let told = String::from_utf8_lossy(&output.stderr);
+        assert_eq!(output.status.code(), Some(1), "{told}");
+        assert!(told.contains("File too large"), "{told}");
+        assert_eq!(fs::read(stage.root(".mirage.json")).unwrap(), manifest);
+        let after = stage.below(&stage.path("new"));
+        let changed: Vec<_> = after.iter().filter(|it| !before.contains(it)).collect();
+        assert_eq!(changed, Vec::<&(std::path::PathBuf, String)>::new());
+        assert_eq!(after.len(), before.len());
+        stage.good(&["status"]);
+    }
+}
+
 #[test]
 fn lines_are_json_when_asked_and_as_many_as_asked() {
     let stage = Stage::new();

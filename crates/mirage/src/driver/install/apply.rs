@@ -4,7 +4,7 @@ use std::collections::{HashMap, hash_map};
 use std::io;
 use std::path::{Path, PathBuf};
 
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, anyhow};
 
 use super::changes::{Changes, area};
 use crate::driver::area::Area;
@@ -41,18 +41,32 @@ pub(super) fn run(
     {
         return Ok(());
     }
-    // Written down before it happens: a run that is killed leaves nothing that the next one does not know.
-    underway(before, after).write(root)?;
-    let mut steps = Vec::new();
-    let outcome = go(items, changes, areas, &mut steps, report).and_then(|()| done.write(root));
-    if outcome.is_err() {
-        undo(&steps, areas);
-        match before {
-            Some(before) => before.write(root)?,
-            None => Manifest::remove(root),
-        }
+    if before.is_some() {
+        Manifest::keep(root);
     }
-    outcome
+    let mut steps = Vec::new();
+    // Written down before it happens: a run that is killed leaves nothing that the next one does not know.
+    let outcome = underway(before, after)
+        .write(root)
+        .and_then(|()| go(items, changes, areas, &mut steps, report))
+        .and_then(|()| done.write(root));
+    let Err(error) = outcome else {
+        Manifest::forget(root);
+        return Ok(());
+    };
+    undo(&steps, areas);
+    let restored = match before {
+        Some(before) => before.bring_back(root),
+        None => {
+            Manifest::remove(root);
+            Ok(())
+        }
+    };
+    // What went wrong first is what to tell first.
+    Err(match restored {
+        Ok(()) => error,
+        Err(second) => anyhow!("{error:#}; and then {second:#}: run `mirage driver all` again"),
+    })
 }
 
 /// The manifest while a run is under way: everything may be as before or as after.
