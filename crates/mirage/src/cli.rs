@@ -74,6 +74,30 @@ pub fn usage(message: impl std::fmt::Display) -> anyhow::Error {
     anyhow::Error::new(Usage(message.to_string()))
 }
 
+/// An error that was told already: only its exit code is left.
+#[derive(Debug)]
+pub struct Told(u8);
+
+impl Told {
+    /// Stands for an error from here on.
+    pub fn of(error: &anyhow::Error) -> anyhow::Error {
+        anyhow::Error::new(Told(code(error)))
+    }
+}
+
+impl std::fmt::Display for Told {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("see above")
+    }
+}
+
+impl std::error::Error for Told {}
+
+/// The exit code of an error.
+fn code(error: &anyhow::Error) -> u8 {
+    if error.is::<Usage>() { 2 } else { 1 }
+}
+
 /// Parses the command line, plays the role, and turns the outcome into an exit code.
 pub fn main() -> ExitCode {
     if let Some(code) = fakedev::run_as_named().or_else(smi::run_as_named) {
@@ -130,9 +154,11 @@ pub fn exit(outcome: anyhow::Result<()>) -> ExitCode {
         // `mirage simulate | head` is no failure.
         Err(error) if is_closed_pipe(&error) => ExitCode::SUCCESS,
         Err(error) => {
-            let code = if error.is::<Usage>() { 2 } else { 1 };
+            if let Some(Told(code)) = error.downcast_ref() {
+                return ExitCode::from(*code);
+            }
             say(&format!("error: {error:#}"));
-            ExitCode::from(code)
+            ExitCode::from(code(&error))
         }
     }
 }
@@ -149,7 +175,8 @@ pub fn is_interactive() -> bool {
     std::io::stdout().is_terminal()
 }
 
-fn is_closed_pipe(error: &anyhow::Error) -> bool {
+/// Whether somebody stopped reading the output.
+pub(crate) fn is_closed_pipe(error: &anyhow::Error) -> bool {
     error
         .chain()
         .filter_map(|cause| cause.downcast_ref::<std::io::Error>())

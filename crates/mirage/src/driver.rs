@@ -35,17 +35,19 @@ pub use mockctl::run_as_named;
 pub use options::Args;
 use options::Command;
 
-/// Does what the command line asks.
+/// Does what the command line asks. What goes wrong is told in the format that was asked for.
 pub fn run(args: &Args) -> Result<()> {
     let mut report = args.report();
+    perform(args, &mut report).map_err(|error| report.failure(error))
+}
+
+fn perform(args: &Args, report: &mut report::Report) -> Result<()> {
     match &args.command {
-        Command::Fs => install::run(args, &[item::Part::Nodes, item::Part::Files], &mut report),
-        Command::Driver => {
-            install::run(args, &[item::Part::Nodes, item::Part::Driver], &mut report)
-        }
-        Command::All => install::run(args, &item::Part::ALL, &mut report),
-        Command::Remove => remove::run(args, &mut report),
-        Command::Status => status::run(args, &mut report),
+        Command::Fs => install::run(args, &[item::Part::Nodes, item::Part::Files], report),
+        Command::Driver => install::run(args, &[item::Part::Nodes, item::Part::Driver], report),
+        Command::All => install::run(args, &item::Part::ALL, report),
+        Command::Remove => remove::run(args, report),
+        Command::Status => status::run(args, report),
         Command::Version => mockctl::tell_version(),
     }
 }

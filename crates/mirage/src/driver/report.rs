@@ -6,6 +6,8 @@ use std::path::Path;
 use clap::ValueEnum;
 use serde_json::{Map, Value};
 
+use crate::cli;
+
 /// How much matters.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, ValueEnum)]
 #[allow(missing_docs, reason = "the usual names")]
@@ -77,6 +79,15 @@ impl Report {
     pub(super) fn path(&mut self, level: Level, message: &str, path: &Path) {
         let shown = path.display().to_string();
         self.tell(level, message, &[("path", shown.into())]);
+    }
+
+    /// A failure as lines are asked for: as JSON it is told here, as text by whoever ends the program.
+    pub(super) fn failure(&mut self, error: anyhow::Error) -> anyhow::Error {
+        if self.silent || self.format == Format::Text || cli::is_closed_pipe(&error) {
+            return error;
+        }
+        self.tell(Level::Error, &format!("{error:#}"), &[]);
+        cli::Told::of(&error)
     }
 
     /// Prints the result: the text, or the facts as one JSON object.

@@ -265,6 +265,19 @@ fn a_disk_that_takes_no_more_leaves_everything_as_it_was() {
 }
 
 #[test]
+fn failures_are_json_lines_too() {
+    let stage = Stage::new();
+    for (words, code) in [(&["all", "--model", "nonsense"][..], 2), (&["status"], 1)] {
+        let failed = stage.run(&[words, &["--log-format", "json"]].concat());
+        assert_eq!(failed.code, code, "{failed:?}");
+        let last = failed.err.lines().last().expect("a line");
+        let last: serde_json::Value = serde_json::from_str(last).unwrap();
+        assert_eq!(last["level"], "error");
+        assert!(last["message"].is_string(), "{last}");
+    }
+}
+
+#[test]
 fn lines_are_json_when_asked_and_as_many_as_asked() {
     let stage = Stage::new();
     let quiet = stage.good(&["--log-level=error", "all"]);
