@@ -306,7 +306,17 @@ impl Area {
     }
 
     /// Removes the staging directory and all that is left in it, this run's or a dead one's.
-    pub(super) fn clear_stage(&mut self) -> io::Result<()> {
+    pub(super) fn clear_stage(&mut self) -> Result<()> {
+        let shown = self.shown(Path::new(STAGE));
+        self.empty_stage().with_context(|| {
+            format!(
+                "clearing {}, where an earlier run left things; move it away",
+                shown.display()
+            )
+        })
+    }
+
+    fn empty_stage(&mut self) -> io::Result<()> {
         self.stage = None;
         let Ok(base) = self.directory() else {
             return Ok(());

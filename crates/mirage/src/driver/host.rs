@@ -1,23 +1,26 @@
 //! The machine itself: whether it has a real driver, and which device numbers are taken.
 
 use std::fs;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use anyhow::{Result, bail};
 
 /// What only a real driver makes.
 const SIGNS: &[&str] = &["proc/driver/nvidia/version", "sys/module/nvidia"];
 
+/// What shows that a machine has a real driver.
+pub(super) fn real_driver(host: &Path) -> Option<PathBuf> {
+    let mut signs = SIGNS.iter().map(|sign| host.join(sign));
+    signs.find(|sign| sign.exists())
+}
+
 /// Refuses a machine with a real driver.
 pub(super) fn refuse_real_driver(host: &Path) -> Result<()> {
-    for sign in SIGNS {
-        let sign = host.join(sign);
-        if sign.exists() {
-            bail!(
-                "{} exists: this machine has a real NVIDIA driver; remove that first, or go on beside it with --force",
-                sign.display()
-            );
-        }
+    if let Some(sign) = real_driver(host) {
+        bail!(
+            "{} exists: this machine has a real NVIDIA driver; remove that first, or go on beside it with --force",
+            sign.display()
+        );
     }
     Ok(())
 }

@@ -4,6 +4,7 @@ use anyhow::{Context, Result};
 use serde_json::json;
 
 use super::area::{Area, Found, unmake};
+use super::host;
 use super::item::{Mark, Place};
 use super::manifest::{Lock, Manifest};
 use super::options::Args;
@@ -29,6 +30,9 @@ pub(super) fn run(args: &Args, report: &mut Report) -> Result<()> {
     // Specifications first: one that names what is gone breaks every container that starts.
     let mut entries: Vec<_> = manifest.entries.iter().rev().collect();
     entries.sort_by_key(|entry| entry.place != Place::Cdi);
+    // A driver that came later uses the nodes it finds: in the machine's own /dev they are its by now.
+    let dev = args.host.join("dev");
+    let is_taken_over = !args.force && host::real_driver(&args.host).is_some();
     let (mut removed, mut kept) = (0, Vec::new());
     for entry in entries {
         let Some(area) = areas.iter_mut().find(|area| area.place == entry.place) else {
@@ -39,6 +43,10 @@ pub(super) fn run(args: &Args, report: &mut Report) -> Result<()> {
         let ours = matches!(&found, Found::Thing(found) if entry.marks.contains(found));
         let is_directory = found == Found::Thing(Mark::Directory);
         if found == Found::Nothing {
+            continue;
+        }
+        if is_taken_over && entry.place == Place::Dev && area.base == dev {
+            kept.push((shown, "a real driver uses it"));
             continue;
         }
         if !ours && (!args.force || is_directory) {
@@ -71,8 +79,7 @@ pub(super) fn run(args: &Args, report: &mut Report) -> Result<()> {
     }
     if !args.dry_run {
         for area in &mut areas {
-            area.clear_stage()
-                .with_context(|| format!("clearing {}", area.base.display()))?;
+            area.clear_stage()?;
         }
         Manifest::remove(&root);
         unmake(&manifest.made);

@@ -52,6 +52,20 @@ fn real_nodes_in_dev_are_refused() {
 }
 
 #[test]
+fn nodes_that_a_real_driver_took_over_stay() {
+    let stage = Stage::new();
+    let host = stage.path("host");
+    fs::create_dir(host.join("dev")).unwrap();
+    stage.good(&["all", "--dev-root", host.to_str().unwrap()]);
+    // As its module does once it is loaded.
+    fs::create_dir_all(host.join("sys/module/nvidia")).unwrap();
+    let removed = stage.good(&["remove"]);
+    assert!(removed.err.contains("a real driver uses it"), "{removed:?}");
+    assert!(host.join("dev/nvidia0").exists());
+    assert!(!stage.root("version").exists());
+}
+
+#[test]
 fn no_symbolic_link_leads_out_of_the_root() {
     let stage = Stage::new();
     fs::create_dir_all(stage.root("")).unwrap();
@@ -161,6 +175,16 @@ fn a_run_that_only_began_leaves_nothing_once_removed() {
     fs::write(&manifest, text.to_string()).unwrap();
     stage.good(&["remove"]);
     assert_eq!(stage.below(&stage.path("new")), []);
+}
+
+#[test]
+fn a_staging_directory_that_cannot_be_cleared_is_named() {
+    let stage = Stage::new();
+    fs::create_dir_all(stage.root(".mirage.new/theirs")).unwrap();
+    let refused = stage.run(&["all"]);
+    assert_eq!(refused.code, 1);
+    assert!(refused.err.contains("driver/.mirage.new"), "{refused:?}");
+    assert!(!stage.root(".mirage.json").exists());
 }
 
 #[test]
