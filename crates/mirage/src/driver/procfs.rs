@@ -17,6 +17,8 @@ const PRIVATE: u32 = 0o400;
 const RENAMED: (u32, u32) = (550, 40);
 /// `nvmlDeviceArchitecture_t` of the first boards with wider addresses.
 const HOPPER: u32 = 9;
+/// That of the first boards which only the open modules know.
+const BLACKWELL: u32 = 10;
 /// What the driver prints of a video BIOS it cannot read.
 const UNKNOWN_VBIOS: &str = "??.??.??.??.??";
 
@@ -34,11 +36,15 @@ pub(super) fn address(card: &Card) -> String {
     )
 }
 
-/// `NVRM version: …`, as the kernel module prints it.
-pub(super) fn version(driver: &str) -> String {
+/// `NVRM version: …`, as the kernel module prints it: the open one, without which newer boards do not run, or the closed one.
+pub(super) fn version(driver: &str, is_open: bool) -> String {
     let machine = std::env::consts::ARCH;
+    let module = match is_open {
+        true => format!("Open Kernel Module for {machine}  {driver}  Release Build  (mirage)"),
+        false => format!("{machine} Kernel Module  {driver}"),
+    };
     format!(
-        "NVRM version: NVIDIA UNIX {machine} Kernel Module  {driver}  Thu Jan  1 00:00:00 UTC 1970\n\
+        "NVRM version: NVIDIA UNIX {module}  Thu Jan  1 00:00:00 UTC 1970\n\
          GCC version:  simulated by mirage\n"
     )
 }
@@ -46,7 +52,9 @@ pub(super) fn version(driver: &str) -> String {
 /// Puts the files on the list.
 pub(super) fn list(list: &mut List, image: &Image, driver: &str, majors: Majors) {
     list.begin(Part::Files, Place::Root);
-    list.file("proc/driver/nvidia/version", version(driver));
+    let boards = &image.statics.boards;
+    let is_open = boards.iter().any(|board| board.architecture >= BLACKWELL);
+    list.file("proc/driver/nvidia/version", version(driver, is_open));
     list.file("proc/driver/nvidia/params", PARAMS);
     list.file("proc/driver/nvidia/registry", "Binary: \"\"\n");
     for card in image.cards.iter() {
@@ -158,10 +166,14 @@ mod tests {
 
     #[test]
     fn the_version_stands_where_parsers_look() {
-        let text = version("550.54.15");
+        let text = version("550.54.15", false);
         let after = text.split("Kernel Module").nth(1).unwrap();
         assert_eq!(after.split_whitespace().next(), Some("550.54.15"));
         assert!(after.starts_with("  550.54.15  "));
+        let text = version("580.105.08", true);
+        let place = format!("Open Kernel Module for {}", std::env::consts::ARCH);
+        let after = text.split(&place).nth(1).unwrap();
+        assert!(after.starts_with("  580.105.08  "));
     }
 
     #[test]
