@@ -8,6 +8,8 @@
 #[path = "it/support.rs"]
 mod support;
 
+#[path = "smi/branches.rs"]
+mod branches;
 #[path = "smi/live.rs"]
 mod live;
 #[path = "smi/transcripts.rs"]

@@ -132,7 +132,7 @@ pub(super) fn apply(
                 Ok(told) => out.extend_from_slice(told.as_bytes()),
                 Err(code) => {
                     let place = format!("for GPU {}", gpu.label.bus_id);
-                    return Err(refused(&change.attempt(), &place, code));
+                    return Err(refused(&change.attempt(&gpu), &place, code));
                 }
             }
         }
@@ -160,13 +160,19 @@ fn refused(attempt: &str, place: &str, code: Code) -> Stop {
 
 impl Change {
     /// What was tried, for a message.
-    fn attempt(self) -> String {
+    fn attempt(self, gpu: &Gpu) -> String {
         let on = |on: bool| if on { "enable" } else { "disable" };
         match self {
             Change::Persistence(to) => format!("{} persistence mode", on(to)),
             Change::Mig(to) => format!("{} MIG Mode", on(to)),
             Change::PowerLimit { milliwatts } => {
-                format!("set the power limit to {}", watts(milliwatts))
+                let to = format!("set the power limit to {}", watts(milliwatts));
+                match gpu.device.power_limits() {
+                    Ok((min, max)) if !(min..=max).contains(&milliwatts) => {
+                        format!("{to}, which is not from {} to {},", watts(min), watts(max))
+                    }
+                    _ => to,
+                }
             }
             Change::LockClocks(min, max) => format!("lock GPU clocks to {min}-{max} MHz"),
             Change::ResetClocks => "reset GPU clocks".into(),

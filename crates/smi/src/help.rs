@@ -27,8 +27,9 @@ fn version(out: &mut dyn Write) -> Result<(), Stop> {
     };
     let driver = nvml.driver_version()?;
     let library = nvml.nvml_version()?;
-    // Without the API's number before the driver's.
-    let library = library.split_once('.').map_or("", |(_, version)| version);
+    // Without the API's number before the driver's, and without the last part of that.
+    let library: Vec<&str> = library.split('.').skip(1).take(2).collect();
+    let library = library.join(".");
     writeln!(out, "NVIDIA-SMI version  : {driver}")?;
     writeln!(out, "NVML version        : {library}")?;
     writeln!(out, "DRIVER version      : {driver}")?;

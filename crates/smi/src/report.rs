@@ -2,6 +2,7 @@
 //! cannot disagree.
 
 mod board;
+mod bus;
 mod errors;
 mod load;
 mod names;
@@ -20,9 +21,11 @@ use super::stamp::Stamp;
 use super::{Stop, query, summary};
 pub(super) use names::{
     ADDRESSING_MODES, APPLICATION_CLOCKS_GONE, COMPUTE_MODES, DEPRECATED, DISPLAY_MODE_GONE,
-    FABRIC_STATES, PEER_TYPES, RECOVERY_ACTIONS, fabric_uuid,
+    FABRIC_HEALTH, FABRIC_STATES, PEER_TYPES, RECOVERY_ACTIONS, RESET_STATUS_DEPRECATED,
+    fabric_uuid,
 };
-use node::Node;
+use node::{COLON, Node, WIDE_COLON};
+use sections::Part;
 pub(super) use sections::Sections;
 
 /// What the parts of a GPU's report are made from.
@@ -34,7 +37,7 @@ struct Subject<'a> {
 }
 
 /// From this driver on, the average and the momentary power draw are told apart.
-const TWO_DRAWS: u32 = 560;
+const TWO_DRAWS: u32 = 570;
 /// From this driver on, the document type is the thirteenth.
 const DTD_13: u32 = 580;
 
@@ -48,6 +51,7 @@ pub(super) fn print(
 ) -> Result<(), Stop> {
     let driver = nvml.driver_version()?;
     let branch = query::branch(&driver);
+    let colon = if is_wide(&driver) { WIDE_COLON } else { COLON };
     let head = [
         Node::leaf("Timestamp", "timestamp", now.long()),
         Node::leaf("Driver Version", "driver_version", driver),
@@ -68,11 +72,11 @@ pub(super) fn print(
         }
     } else {
         writeln!(out, "\n==============NVSMI LOG==============\n")?;
-        timestamp.text(0, out)?;
-        driver.text(0, out)?;
-        cuda.text(0, out)?;
+        timestamp.text(0, colon, out)?;
+        driver.text(0, colon, out)?;
+        cuda.text(0, colon, out)?;
         writeln!(out)?;
-        attached.text(0, out)?;
+        attached.text(0, colon, out)?;
     }
     for gpu in gpus {
         let subject = Subject { nvml, gpu, branch };
@@ -88,7 +92,11 @@ pub(super) fn print(
         } else {
             writeln!(out, "GPU {bus_id}")?;
             for node in shown {
-                node.text(1, out)?;
+                // What is told of processes stayed where it was.
+                match node.part {
+                    Part::Pids if node.is_group() => node.text(1, COLON, out)?,
+                    _ => node.text(1, colon, out)?,
+                }
             }
             writeln!(out)?;
         }
@@ -97,6 +105,12 @@ pub(super) fn print(
         writeln!(out, "</nvidia_smi_log>")?;
     }
     Ok(())
+}
+
+/// Whether lines are as wide as newer drivers write them: 580.159 did not yet, 580.173 did.
+fn is_wide(driver: &str) -> bool {
+    let mut numbers = driver.split('.').map(|part| part.parse::<u32>().ok());
+    (numbers.next(), numbers.next()) >= (Some(Some(580)), Some(Some(160)))
 }
 
 impl Subject<'_> {
@@ -114,6 +128,25 @@ impl Subject<'_> {
         nodes.extend(self.fabric());
         nodes.extend(self.supported_clocks());
         nodes.extend(self.processes());
+        nodes.extend(self.capabilities());
         nodes
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn newer_drivers_write_wider_lines() {
+        for (driver, wide) in [
+            ("550.163.01", false),
+            ("580.159.03", false),
+            ("580.173.02", true),
+            ("595.71.05", true),
+            ("", false),
+        ] {
+            assert_eq!(is_wide(driver), wide, "{driver}");
+        }
     }
 }

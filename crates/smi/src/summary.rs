@@ -4,17 +4,21 @@ use std::io::Write;
 
 use nvidia_ml::client::{Device, Nvml, Result as Answer, Running};
 
-use super::Stop;
 use super::gpus::Gpu;
 use super::stamp::Stamp;
+use super::{Stop, query};
 
 /// Width between the outer bars.
 const WIDTH: usize = 89;
 /// Widths of the columns of the GPU table and of the MIG table.
 const GPU_COLUMNS: [usize; 3] = [41, 24, 22];
 const MIG_COLUMNS: [usize; 4] = [18, 34, 11, 23];
-/// Longest process name; of a longer one the end is shown.
-const NAME: usize = 41;
+/// Width of a process's number and of its name.
+type ProcessColumns = (usize, usize);
+/// From this driver on, numbers have more room and names less.
+const WIDE_NUMBERS: u32 = 570;
+/// From this driver on, the line below the title ends in corners.
+const CORNERS: u32 = 580;
 
 const MIB: u64 = 1 << 20;
 const UNCORRECTED: u32 = 1;
@@ -45,7 +49,9 @@ pub(super) fn print(nvml: &Nvml, gpus: &[Gpu], now: Stamp, out: &mut Vec<u8>) ->
     let title =
         format!(" NVIDIA-SMI {driver:<23}Driver Version: {driver:<15}CUDA Version: {cuda:<9}");
     writeln!(out, "{}", boxed(&title))?;
-    writeln!(out, "{}", rule(&GPU_COLUMNS, ['|', '+'], '-', '+'))?;
+    let branch = query::branch(&driver);
+    let end = if branch >= CORNERS { '+' } else { '|' };
+    writeln!(out, "{}", rule(&GPU_COLUMNS, [end, '+'], '-', '+'))?;
     for line in [
         "| GPU  Name                 Persistence-M | Bus-Id          Disp.A | Volatile Uncorr. ECC |",
         "| Fan  Temp   Perf          Pwr:Usage/Cap |           Memory-Usage | GPU-Util  Compute M. |",
@@ -61,7 +67,11 @@ pub(super) fn print(nvml: &Nvml, gpus: &[Gpu], now: Stamp, out: &mut Vec<u8>) ->
     if gpus.iter().any(|gpu| has_mig(gpu.device)) {
         mig_table(gpus, out)?;
     }
-    processes(nvml, gpus, out)
+    let columns = match branch >= WIDE_NUMBERS {
+        true => (16, 35),
+        false => (10, 41),
+    };
+    processes(nvml, gpus, columns, out)
 }
 
 /// `12.4`.
@@ -138,7 +148,7 @@ fn usage(used: u64, total: u64, left: usize, right: usize) -> String {
 
 /// A product name that fits; of a longer one the beginning.
 fn short(name: &str) -> String {
-    if name.chars().count() <= 30 {
+    if name.chars().count() <= 27 {
         return name.into();
     }
     let start: String = name.chars().take(24).collect();
@@ -210,27 +220,41 @@ fn mig_errors(gpu: &Gpu) -> String {
     or_na(count, |count| count.to_string())
 }
 
-fn processes(nvml: &Nvml, gpus: &[Gpu], out: &mut Vec<u8>) -> Result<(), Stop> {
+fn processes(
+    nvml: &Nvml,
+    gpus: &[Gpu],
+    (number, room): ProcessColumns,
+    out: &mut Vec<u8>,
+) -> Result<(), Stop> {
     writeln!(out, "{:WIDTH$}", "")?;
     writeln!(out, "{}", edge())?;
+    // Headings stand one column before what is under them.
+    let wide = number + 1;
     for line in [
-        "| Processes:                                                                              |",
-        "|  GPU   GI   CI        PID   Type   Process name                              GPU Memory |",
-        "|        ID   ID                                                               Usage      |",
+        " Processes:".to_owned(),
+        format!(
+            "  GPU   GI   CI{:>wide$}   Type   {:<room$} GPU Memory ",
+            "PID", "Process name"
+        ),
+        format!(
+            "        ID   ID{:<width$}Usage      ",
+            "",
+            width = wide + room + 11
+        ),
     ] {
-        writeln!(out, "{line}")?;
+        writeln!(out, "{}", boxed(&line))?;
     }
     writeln!(out, "{}", rule(&[WIDTH], ['|', '|'], '=', '='))?;
     let mut any = false;
     for gpu in gpus {
         for process in gpu.device.processes().unwrap_or_default() {
             any = true;
-            let name = tail(&process_name(nvml, process.pid));
+            let name = tail(&process_name(nvml, process.pid), room);
             let instance = |id: Option<u32>| id.map_or_else(|| "N/A".into(), |id| id.to_string());
             let memory = format!("{}MiB", process.memory / MIB);
             writeln!(
                 out,
-                "|{:>5}{:>6}{:>5}{:>10}{:>7}   {name:<NAME$}{memory:>11} |",
+                "|{:>5}{:>6}{:>5}{:>number$}{:>7}   {name:<room$}{memory:>11} |",
                 gpu.index,
                 instance(process.gi),
                 instance(process.ci),
@@ -263,12 +287,13 @@ pub(super) fn kind(process: &Running) -> &'static str {
     }
 }
 
-fn tail(name: &str) -> String {
-    let count = name.chars().count();
-    if count < NAME {
+/// A process name that fits, with three columns to spare; of a longer one the end.
+fn tail(name: &str, room: usize) -> String {
+    let (count, room) = (name.chars().count(), room - 3);
+    if count <= room {
         return name.into();
     }
-    let end: String = name.chars().skip(count - (NAME - 4)).collect();
+    let end: String = name.chars().skip(count - (room - 3)).collect();
     format!("...{end}")
 }
 
@@ -281,15 +306,23 @@ mod tests {
         assert_eq!(short("NVIDIA A100-SXM4-40GB"), "NVIDIA A100-SXM4-40GB");
         let long = "NVIDIA RTX 6000 Ada Generation Extended";
         assert_eq!(short(long), "NVIDIA RTX 6000 Ada Gene...");
-        assert_eq!(tail("python"), "python");
+        assert_eq!(
+            short("NVIDIA GeForce RTX 3090 Ti"),
+            "NVIDIA GeForce RTX 3090 Ti"
+        );
+        assert_eq!(
+            short("NVIDIA RTX 6000 Ada Generation"),
+            "NVIDIA RTX 6000 Ada Gene..."
+        );
+        assert_eq!(tail("python", 35), "python");
         let path = format!("/opt/{}/bin/python", "x".repeat(60));
-        let shown = tail(&path);
+        let shown = tail(&path, 35);
         assert!(
             shown.starts_with("...x") && shown.ends_with("/bin/python"),
             "{shown}"
         );
-        assert_eq!(shown.len(), NAME - 1);
-        assert_eq!(tail(&"ü".repeat(60)).chars().count(), NAME - 1);
+        assert_eq!(shown.len(), 32);
+        assert_eq!(tail(&"ü".repeat(60), 41).chars().count(), 38);
     }
 
     #[test]

@@ -5,8 +5,8 @@ use nvidia_ml::client::{Code, Device, Result as Answer, chars};
 use super::{Sample, Value};
 use crate::gpus::Gpu;
 use crate::report::{
-    ADDRESSING_MODES, APPLICATION_CLOCKS_GONE, COMPUTE_MODES, DISPLAY_MODE_GONE, FABRIC_STATES,
-    PEER_TYPES, RECOVERY_ACTIONS, fabric_uuid,
+    ADDRESSING_MODES, APPLICATION_CLOCKS_GONE, COMPUTE_MODES, DISPLAY_MODE_GONE, FABRIC_HEALTH,
+    FABRIC_STATES, PEER_TYPES, RECOVERY_ACTIONS, RESET_STATUS_DEPRECATED, fabric_uuid,
 };
 
 /// The memory places NVML numbers, by the end of a field's name.
@@ -33,6 +33,9 @@ const REASONS: [(&str, u64); 8] = [
     ("hw_power_brake_slowdown", 0x80),
 ];
 
+/// From this driver on, power is managed and nobody asks.
+const POWER_MANAGEMENT_GONE: u32 = 590;
+
 /// Numbers of the fields that count time under a reason, in ns.
 const REASON_TIMES: [(&str, u32); 5] = [
     ("sw_power_cap", 74),
@@ -40,6 +43,17 @@ const REASON_TIMES: [(&str, u32); 5] = [
     ("sw_thermal_slowdown", 269),
     ("hw_thermal_slowdown", 270),
     ("hw_power_brake_slowdown", 271),
+];
+
+/// Fields of what no simulated board has: slices for virtual machines, peaks of power, a host's name set through NVML. Scripts ask for all
+/// fields at once, and one that is unknown would fail them.
+const ABSENT: [&str; 6] = [
+    "vgpu_driver_capability.heterogenous_multivGPU",
+    "vgpu_device_capability.fractional_multiVgpu",
+    "vgpu_device_capability.heterogeneous_timeSlice_profile",
+    "vgpu_device_capability.heterogeneous_timeSlice_sizes",
+    "edpp_multiplier",
+    "hostname",
 ];
 
 fn find<T: Copy>(list: &[(&str, T)], name: &str) -> Option<T> {
@@ -67,10 +81,11 @@ pub(super) fn read(sample: &Sample, gpu: &Gpu, name: &str) -> Option<Value> {
         .or_else(|| bus(device, name))
         .or_else(|| modes(sample, device, name))
         .or_else(|| memory(device, name))
-        .or_else(|| power(device, name))
+        .or_else(|| power(sample.branch, device, name))
         .or_else(|| clocks(sample, device, name))
         .or_else(|| activity(device, name))
         .or_else(|| fabric(device, name))
+        .or_else(|| ABSENT.contains(&name).then_some(Value::MISSING))
 }
 
 fn identity(sample: &Sample, gpu: &Gpu, name: &str) -> Option<Value> {
@@ -154,6 +169,11 @@ fn modes(sample: &Sample, device: Device, name: &str) -> Option<Value> {
         "gsp.mode.default" => then(device.gsp_mode()),
         "c2c.mode" => Value::enabled(device.c2c_mode()),
         "gpu_recovery_action" => Value::named(device.field(230, 0), &RECOVERY_ACTIONS),
+        "reset_status.reset_required" | "reset_status.drain_and_reset_recommended"
+            if sample.branch >= RESET_STATUS_DEPRECATED =>
+        {
+            Value::deprecated()
+        }
         "reset_status.reset_required" => Value::yes(device.field(226, 0)),
         "reset_status.drain_and_reset_recommended" => Value::yes(device.field(227, 0)),
         _ => return None,
@@ -176,6 +196,8 @@ fn memory(device: Device, name: &str) -> Option<Value> {
         "retired_pages.single_bit_ecc.count" => Value::of(device.field(29, 0)),
         "retired_pages.double_bit.count" => Value::of(device.field(30, 0)),
         "retired_pages.pending" => Value::yes(device.field(31, 0)),
+        "remapped_rows.correctable_inactive" => Value::of(device.field(301, 0)),
+        "remapped_rows.uncorrectable_inactive" => Value::of(device.field(302, 0)),
         "remapped_rows.correctable" => Value::of(rows(0)),
         "remapped_rows.uncorrectable" => Value::of(rows(1)),
         "remapped_rows.pending" => Value::yes(rows(2)),
@@ -189,13 +211,14 @@ fn memory(device: Device, name: &str) -> Option<Value> {
     })
 }
 
-fn power(device: Device, name: &str) -> Option<Value> {
+fn power(branch: u32, device: Device, name: &str) -> Option<Value> {
     const MODULE: u32 = 1;
     Some(match name {
         "temperature.gpu" => Value::of(device.temperature(0)),
         "temperature.gpu.tlimit" => Value::of(device.margin_temperature().map(|t| t.margin)),
         "temperature.memory" => Value::of(device.field(82, 0)),
         "fan.speed" => Value::amount_of(device.fan_speed()),
+        "power.management" if branch >= POWER_MANAGEMENT_GONE => Value::deprecated(),
         "power.management" => Value::enabled(device.power_management()),
         "power.draw" => Value::watts(device.power_usage()),
         "power.draw.average" => Value::watts(device.field(185, 0)),
@@ -304,13 +327,12 @@ fn errors(device: Device, name: &str) -> Option<Value> {
 
 fn fabric(device: Device, name: &str) -> Option<Value> {
     let fabric = device.fabric();
-    let health = ["N/A", "Healthy", "Unhealthy", "Limited Capacity"];
     Some(match name {
         "fabric.state" => Value::named(fabric.map(|f| f.state), &FABRIC_STATES),
         "fabric.status" => Value::of(fabric.map(|f| nvidia_ml::client::Code(f.status).to_string())),
         "fabric.cliqueId" => Value::of(fabric.map(|f| f.clique)),
         "fabric.clusterUuid" => Value::of(fabric.map(|f| fabric_uuid(&f.cluster))),
-        "fabric.health.summary" => Value::named(fabric.map(|f| f.summary), &health),
+        "fabric.health.summary" => Value::named(fabric.map(|f| f.summary), &FABRIC_HEALTH),
         // Two bits: 1 degraded, 2 not.
         "fabric.health.bandwidth" => {
             let names = ["N/A", "Degraded", "Full"];

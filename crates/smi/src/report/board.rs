@@ -1,19 +1,23 @@
-//! Who the GPU is, where it sits on the bus, and its place in a fabric.
+//! Who the GPU is, and its place in a rack.
 
-use nvidia_ml::client::{Code, Device, Result as Answer, chars};
+use nvidia_ml::client::{Result as Answer, chars};
 
 use super::names::{VIRTUALIZATION, architecture, brand};
 use super::node::Node;
 use super::sections::Part;
 use super::{
-    ADDRESSING_MODES, DEPRECATED, DISPLAY_MODE_GONE, FABRIC_STATES, PEER_TYPES, RECOVERY_ACTIONS,
-    Subject, fabric_uuid,
+    ADDRESSING_MODES, DEPRECATED, DISPLAY_MODE_GONE, PEER_TYPES, RECOVERY_ACTIONS,
+    RESET_STATUS_DEPRECATED, Subject,
 };
 use crate::query::Value;
 
-/// Drivers from which on the report tells the place in a rack, and what brings a GPU back to health.
+/// Drivers from which on the report tells when the black box was last written, the place in a rack instead of the module alone, and
+/// what brings a GPU back to health.
+const BLACK_BOX: u32 = 535;
 const PLATFORM_INFO: u32 = 570;
-const RECOVERY_ACTION: u32 = 570;
+const RECOVERY_ACTION: u32 = 565;
+/// From this driver on, nobody asks whether a reset is due.
+const RESET_STATUS_GONE: u32 = 580;
 
 /// What has no counterpart in the simulation, or in hardware without it.
 const NA: &str = "N/A";
@@ -50,12 +54,9 @@ impl Subject<'_> {
             value("Product Name", "product_name", device.name()),
             value("Product Brand", "product_brand", brand),
             value("Product Architecture", "product_architecture", architecture),
-            self.display_mode(),
-            Node::value(
-                "Display Active",
-                "display_active",
-                &Value::enabled(device.display_active()),
-            ),
+        ];
+        nodes.extend(self.display());
+        nodes.extend([
             Node::value(
                 "Persistence Mode",
                 "persistence_mode",
@@ -72,7 +73,7 @@ impl Subject<'_> {
                 ["current_mig", "pending_mig"],
                 device.mig_mode(),
             ),
-        ];
+        ]);
         nodes.extend(self.mig_devices());
         nodes.extend([
             Node::value(
@@ -120,11 +121,14 @@ impl Subject<'_> {
                 device.gpu_part_number(),
             ),
             Node::leaf("FRU Part Number", "gpu_fru_part_number", NA),
-            value("Module ID", "gpu_module_id", module),
         ]);
-        nodes.extend(self.platform());
+        nodes.push(match self.platform() {
+            Some(platform) => platform,
+            None => value("Module ID", "gpu_module_id", module),
+        });
+        nodes.push(self.inforom());
+        nodes.extend(self.black_box());
         nodes.extend([
-            self.inforom(),
             Node::group(
                 "GPU Operation Mode",
                 "gpu_operation_mode",
@@ -151,8 +155,8 @@ impl Subject<'_> {
                     Node::leaf("vGPU Heterogeneous Mode", "vgpu_heterogeneous_mode", NA),
                 ],
             ),
-            self.reset_status(),
         ]);
+        nodes.extend(self.reset_status());
         nodes.extend(self.recovery());
         nodes.extend([
             value(
@@ -174,12 +178,33 @@ impl Subject<'_> {
         nodes
     }
 
-    fn display_mode(&self) -> Node {
-        if self.branch >= DISPLAY_MODE_GONE {
-            return Node::leaf("Display Mode", "display_mode", DEPRECATED);
-        }
-        let mode = Value::enabled(self.gpu.device.display_mode());
-        Node::value("Display Mode", "display_mode", &mode)
+    fn display(&self) -> Vec<Node> {
+        let device = self.gpu.device;
+        let mode = device.display_mode();
+        let mut nodes = match self.branch >= DISPLAY_MODE_GONE {
+            true => vec![
+                Node::leaf("Display Mode", "display_mode", DEPRECATED),
+                Node::value("Display Attached", "display_attached", &Value::yes(mode)),
+            ],
+            false => vec![Node::value(
+                "Display Mode",
+                "display_mode",
+                &Value::enabled(mode),
+            )],
+        };
+        let active = Value::enabled(device.display_active());
+        nodes.push(Node::value("Display Active", "display_active", &active));
+        nodes
+    }
+
+    /// When the board's flight recorder was last written, which NVML does not tell.
+    fn black_box(&self) -> Option<Node> {
+        let lines = vec![
+            Node::leaf("Latest Timestamp", "latest_timestamp", NA),
+            Node::leaf("Latest Duration", "latest_duration", NA),
+        ];
+        (self.branch >= BLACK_BOX)
+            .then(|| Node::group("Inforom BBX Object Flush", "inforom_bbx_flush", lines))
     }
 
     /// Where the GPU sits in a rack.
@@ -240,19 +265,24 @@ impl Subject<'_> {
         )
     }
 
-    fn reset_status(&self) -> Node {
-        let device = self.gpu.device;
-        let required = Value::yes(device.field(226, 0));
-        let advised = Value::yes(device.field(227, 0));
+    fn reset_status(&self) -> Option<Node> {
+        if self.branch >= RESET_STATUS_GONE {
+            return None;
+        }
+        let line = |label: &str, tag, field| match self.branch >= RESET_STATUS_DEPRECATED {
+            true => Node::leaf(label, tag, DEPRECATED),
+            false => Node::value(label, tag, &Value::yes(self.gpu.device.field(field, 0))),
+        };
         let children = vec![
-            Node::value("Reset Required", "reset_required", &required),
-            Node::value(
+            line("Reset Required", "reset_required", 226),
+            line(
                 "Drain and Reset Recommended",
                 "drain_and_reset_recommended",
-                &advised,
+                227,
             ),
         ];
-        Node::group("GPU Reset Status", "gpu_reset_status", children).part(Part::ResetStatus)
+        let group = Node::group("GPU Reset Status", "gpu_reset_status", children);
+        Some(group.part(Part::ResetStatus))
     }
 
     fn inforom(&self) -> Node {
@@ -274,141 +304,4 @@ impl Subject<'_> {
             ],
         )
     }
-
-    pub(super) fn bus(&self) -> Vec<Node> {
-        let device = self.gpu.device;
-        let pci = device.pci().unwrap_or_default();
-        let hex = |label: &str, tag, number: u32, digits: usize| {
-            let digits = format!("{number:0digits$X}");
-            Node::leaf(label, tag, format!("0x{digits}")).in_xml(digits)
-        };
-        let class = |label: &str, tag, number: Answer<u32>| {
-            let digits = Value::of(number.map(|number| format!("{number:X}")));
-            let value = Value::of(number.map(|number| format!("0x{number:X}")));
-            Node::value(label, tag, &value).in_xml(digits.plain(""))
-        };
-        let number =
-            |label: &str, tag, answer: Answer<u32>| Node::value(label, tag, &Value::of(answer));
-        let lanes = |label: &str, tag, answer: Answer<u32>| {
-            Node::value(
-                label,
-                tag,
-                &Value::of(answer.map(|lanes| format!("{lanes}x"))),
-            )
-        };
-        let throughput = |label: &str, tag, direction| {
-            let value = Value::amount_of(device.pcie_throughput(direction));
-            Node::amount(label, tag, &value, "KB/s")
-        };
-        let generations = Node::group(
-            "PCIe Generation",
-            "pcie_gen",
-            vec![
-                number("Max", "max_link_gen", device.max_pcie_generation()),
-                number("Current", "current_link_gen", device.pcie_generation()),
-                number(
-                    "Device Current",
-                    "device_current_link_gen",
-                    device.pcie_generation(),
-                ),
-                number(
-                    "Device Max",
-                    "max_device_link_gen",
-                    device.gpu_max_pcie_generation(),
-                ),
-                number(
-                    "Host Max",
-                    "max_host_link_gen",
-                    device.host_max_pcie_generation(),
-                ),
-            ],
-        );
-        let widths = Node::group(
-            "Link Width",
-            "link_widths",
-            vec![
-                lanes("Max", "max_link_width", device.max_pcie_width()),
-                lanes("Current", "current_link_width", device.pcie_width()),
-            ],
-        );
-        let classes = device.pci_ext();
-        let base = classes.map(|classes| classes.base_class);
-        let sub = classes.map(|classes| classes.sub_class);
-        vec![Node::group(
-            "PCI",
-            "pci",
-            vec![
-                hex("Bus", "pci_bus", pci.bus, 2),
-                hex("Device", "pci_device", pci.device, 2),
-                hex("Domain", "pci_domain", pci.domain, 4),
-                class("Base Classcode", "pci_base_class", base),
-                class("Sub Classcode", "pci_sub_class", sub),
-                hex("Device Id", "pci_device_id", pci.device_id, 8),
-                Node::leaf("Bus Id", "pci_bus_id", chars(&pci.bus_id)),
-                hex("Sub System Id", "pci_sub_system_id", pci.subsystem_id, 8),
-                Node::group(
-                    "GPU Link Info",
-                    "pci_gpu_link_info",
-                    vec![generations, widths],
-                ),
-                Node::group("Bridge Chip", "pci_bridge_chip", bridge(device)),
-                number(
-                    "Replays Since Reset",
-                    "replay_counter",
-                    device.pcie_replays(),
-                ),
-                Node::value(
-                    "Replay Number Rollovers",
-                    "replay_rollover_counter",
-                    &Value::of(device.field(95, 0)),
-                ),
-                throughput("Tx Throughput", "tx_util", 0),
-                throughput("Rx Throughput", "rx_util", 1),
-                Node::leaf("Atomic Caps Inbound", "atomic_caps_inbound", NA),
-                Node::leaf("Atomic Caps Outbound", "atomic_caps_outbound", NA),
-            ],
-        )]
-    }
-
-    pub(super) fn fabric(&self) -> Vec<Node> {
-        let fabric = self.gpu.device.fabric();
-        let status = fabric.map(|fabric| Code(fabric.status).to_string());
-        let value = |label: &str, tag, value: Value| Node::value(label, tag, &value);
-        let bandwidth = Value::named(fabric.map(|f| f.health & 3), &[NA, "Degraded", "Full"]);
-        vec![Node::group(
-            "Fabric",
-            "fabric",
-            vec![
-                value(
-                    "State",
-                    "state",
-                    Value::named(fabric.map(|f| f.state), &FABRIC_STATES),
-                ),
-                value("Status", "status", Value::of(status)),
-                value("CliqueId", "cliqueId", Value::of(fabric.map(|f| f.clique))),
-                value(
-                    "ClusterUUID",
-                    "clusterUuid",
-                    Value::of(fabric.map(|f| fabric_uuid(&f.cluster))),
-                ),
-                Node::group(
-                    "Health",
-                    "health",
-                    vec![value("Bandwidth", "bandwidth", bandwidth)],
-                ),
-            ],
-        )]
-    }
-}
-
-/// What joins the GPUs of one board: NVML knows one kind.
-fn bridge(device: Device) -> Vec<Node> {
-    let (kind, firmware) = match device.bridge_firmware() {
-        Ok(firmware) => ("PLX".to_owned(), format!("0x{firmware:08X}")),
-        Err(_) => (NA.to_string(), NA.to_string()),
-    };
-    vec![
-        Node::leaf("Type", "bridge_chip_type", kind),
-        Node::leaf("Firmware", "bridge_chip_fw", firmware),
-    ]
 }

@@ -9,6 +9,8 @@ use crate::query::Value;
 
 const TURING: u32 = 6;
 const AMPERE: u32 = 7;
+/// From this driver on, newer boards tell errors of their SRAM apart.
+const SRAM_DETAILS: u32 = 550;
 const CORRECTED: u32 = 0;
 const UNCORRECTED: u32 = 1;
 const L2: u32 = 1;
@@ -43,7 +45,7 @@ impl Subject<'_> {
         ];
         vec![
             Node::group("ECC Mode", "ecc_mode", modes).part(Part::Ecc),
-            Node::group("ECC Errors", "ecc_errors", counters(device)).part(Part::Ecc),
+            Node::group("ECC Errors", "ecc_errors", counters(device, self.branch)).part(Part::Ecc),
             retired(device).part(Part::PageRetirement),
             remapped(device).part(Part::RowRemapper),
         ]
@@ -51,7 +53,7 @@ impl Subject<'_> {
 }
 
 /// Counters as the architecture counts: by SRAM and DRAM, or by unit.
-fn counters(device: Device) -> Vec<Node> {
+fn counters(device: Device, branch: u32) -> Vec<Node> {
     let architecture = device.architecture().unwrap_or(AMPERE);
     if architecture < TURING {
         return vec![
@@ -60,11 +62,12 @@ fn counters(device: Device) -> Vec<Node> {
         ];
     }
     let status = device.sram_status();
+    let has_details = architecture >= AMPERE && branch >= SRAM_DETAILS;
     let mut groups = vec![
-        Node::group("Volatile", "volatile", by_cell(device, 0, architecture)),
-        Node::group("Aggregate", "aggregate", by_cell(device, 1, architecture)),
+        Node::group("Volatile", "volatile", by_cell(device, 0, has_details)),
+        Node::group("Aggregate", "aggregate", by_cell(device, 1, has_details)),
     ];
-    if architecture >= AMPERE {
+    if has_details {
         let source = |label: &str, tag, read: fn(&EccSramStatus) -> u64| {
             count(label, tag, status.map(|status| read(&status)))
         };
@@ -85,7 +88,7 @@ fn counters(device: Device) -> Vec<Node> {
     groups
 }
 
-fn by_cell(device: Device, lifetime: u32, architecture: u32) -> Vec<Node> {
+fn by_cell(device: Device, lifetime: u32, has_details: bool) -> Vec<Node> {
     let at = |kind, place| device.ecc_errors_at(kind, lifetime, place);
     // Turing tells SRAM errors as those of its level-2 cache.
     let sram = |kind| at(kind, SRAM).or_else(|_| at(kind, L2));
@@ -95,7 +98,7 @@ fn by_cell(device: Device, lifetime: u32, architecture: u32) -> Vec<Node> {
         sram(CORRECTED),
     )];
     let status = device.sram_status();
-    if architecture >= AMPERE {
+    if has_details {
         let parity = status.map(|status| match lifetime {
             0 => status.volatile_parity,
             _ => status.aggregate_parity,
@@ -131,7 +134,7 @@ fn by_cell(device: Device, lifetime: u32, architecture: u32) -> Vec<Node> {
         "dram_uncorrectable",
         at(UNCORRECTED, DRAM),
     ));
-    if architecture >= AMPERE && lifetime == 1 {
+    if has_details && lifetime == 1 {
         let exceeded = Value::yes(status.map(|status| status.threshold_exceeded));
         lines.push(Node::value(
             "SRAM Threshold Exceeded",

@@ -11,6 +11,13 @@ use crate::query::Value;
 /// From this driver on, reasons are those of an event and not of throttling.
 const EVENT_REASONS: u32 = 535;
 
+/// From this driver on, the time under a reason is told as well.
+const REASON_TIMES: u32 = 575;
+/// From this driver on, a GPU is written in capitals.
+const CAPITALS: u32 = 570;
+/// From this driver on, whether memory is encrypted.
+const ENCRYPTION: u32 = 570;
+
 /// Label, tag by event, tag by throttling, bit.
 const REASONS: [(&str, &str, &str, u64); 9] = [
     (
@@ -69,18 +76,90 @@ const REASONS: [(&str, &str, &str, u64); 9] = [
     ),
 ];
 
+/// Label, tag and NVML's field of the time under a reason.
+const TIMES: [(&str, &str, u32); 5] = [
+    (
+        "SW Power Capping",
+        "clocks_event_reasons_counters_sw_power_cap",
+        74,
+    ),
+    ("Sync Boost", "clocks_event_reasons_counters_sync_boost", 76),
+    (
+        "SW Thermal Slowdown",
+        "clocks_event_reasons_counters_sw_therm_slowdown",
+        269,
+    ),
+    (
+        "HW Thermal Slowdown",
+        "clocks_event_reasons_counters_hw_therm_slowdown",
+        270,
+    ),
+    (
+        "HW Power Braking",
+        "clocks_event_reasons_counters_hw_power_brake",
+        271,
+    ),
+];
+
 impl Subject<'_> {
     pub(super) fn performance(&self) -> Vec<Node> {
         let device = self.gpu.device;
         let fan = Value::amount_of(device.fan_speed());
         let state = Value::of(device.performance_state().map(|state| format!("P{state}")));
-        vec![
+        let mut nodes = vec![
             Node::amount("Fan Speed", "fan_speed", &fan, "%"),
             Node::value("Performance State", "performance_state", &state).part(Part::Performance),
             self.reasons().part(Part::Performance),
-            Node::leaf("Sparse Operation Mode", "sparse_operation_mode", "N/A")
-                .part(Part::Performance),
-        ]
+        ];
+        nodes.extend(self.reason_times());
+        let sparse = Node::leaf("Sparse Operation Mode", "sparse_operation_mode", "N/A");
+        nodes.push(sparse.part(Part::Performance));
+        nodes
+    }
+
+    /// For how long each reason has held the clock back so far.
+    fn reason_times(&self) -> Option<Node> {
+        if self.branch < REASON_TIMES {
+            return None;
+        }
+        let line = |(label, tag, field): (&str, &'static str, u32)| {
+            let nanoseconds = self.gpu.device.field(field, 0);
+            let time = Value::amount_of(nanoseconds.map(|ns| ns / 1000));
+            Node::amount(label, tag, &time, "us")
+        };
+        let lines = TIMES.map(line).into();
+        let group = Node::group(
+            "Clocks Event Reasons Counters",
+            "clocks_event_reasons_counters",
+            lines,
+        );
+        Some(group.part(Part::Performance))
+    }
+
+    /// Whether memory is encrypted, now and after a restart.
+    fn encryption(&self) -> Option<Node> {
+        if self.branch < ENCRYPTION {
+            return None;
+        }
+        let modes = self.gpu.device.dram_encryption();
+        let line = |label: &str, tag, mode| Node::value(label, tag, &Value::enabled(mode));
+        let lines = vec![
+            line(
+                "Current",
+                "current_dram_encryption",
+                modes.map(|(now, _)| now),
+            ),
+            line(
+                "Pending",
+                "pending_dram_encryption",
+                modes.map(|(_, then)| then),
+            ),
+        ];
+        Some(Node::group(
+            "DRAM Encryption Mode",
+            "dram_encryption_mode",
+            lines,
+        ))
     }
 
     fn reasons(&self) -> Node {
@@ -167,7 +246,12 @@ impl Subject<'_> {
         let encoder = device.encoder_stats();
         let capture = device.fbc_stats();
         let capture = capture.map(|stats| [stats.sessions, stats.fps, stats.latency]);
-        vec![
+        let gpu = if self.branch >= CAPITALS {
+            "GPU"
+        } else {
+            "Gpu"
+        };
+        let mut nodes = vec![
             Node::value(
                 "Compute Mode",
                 "compute_mode",
@@ -178,7 +262,7 @@ impl Subject<'_> {
                 "Utilization",
                 "utilization",
                 vec![
-                    line("Gpu", "gpu_util", busy.map(|busy| busy.gpu)),
+                    line(gpu, "gpu_util", busy.map(|busy| busy.gpu)),
                     line("Memory", "memory_util", busy.map(|busy| busy.memory)),
                     line(
                         "Encoder",
@@ -201,7 +285,9 @@ impl Subject<'_> {
             self.samples("DEC Utilization Samples", 4, Unit::Percent),
             sessions("Encoder Stats", "encoder_stats", encoder).part(Part::EncoderStats),
             sessions("FBC Stats", "fbc_stats", capture).part(Part::FbcStats),
-        ]
+        ];
+        nodes.extend(self.encryption());
+        nodes
     }
 }
 

@@ -1,7 +1,9 @@
 //! What NVML's numbers are called in reports and columns.
 
 /// Drivers from which on a setting only reads as deprecated.
-pub(crate) const DISPLAY_MODE_GONE: u32 = 580;
+pub(crate) const DISPLAY_MODE_GONE: u32 = 575;
+/// The same of whether a reset is due.
+pub(crate) const RESET_STATUS_DEPRECATED: u32 = 570;
 /// The same of the application clocks.
 pub(crate) const APPLICATION_CLOCKS_GONE: u32 = 590;
 /// How such a setting reads.
@@ -20,6 +22,9 @@ pub(crate) const ADDRESSING_MODES: [&str; 3] = ["None", "HMM", "ATS"];
 
 /// How far joining a fabric has come.
 pub(crate) const FABRIC_STATES: [&str; 4] = ["N/A", "Not Started", "In Progress", "Completed"];
+
+/// The fabric's health in one word.
+pub(crate) const FABRIC_HEALTH: [&str; 4] = ["N/A", "Healthy", "Unhealthy", "Limited Capacity"];
 
 /// How the GPUs of a rack are connected.
 pub(crate) const PEER_TYPES: [&str; 2] = ["Direct Connected", "Switch Connected"];

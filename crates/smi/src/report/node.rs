@@ -6,8 +6,9 @@ use super::sections::Part;
 use crate::Stop;
 use crate::query::Value;
 
-/// Column of the colon.
-const COLON: usize = 42;
+/// Column of the colon, and the one of newer drivers.
+pub(super) const COLON: usize = 42;
+pub(super) const WIDE_COLON: usize = 55;
 const INDENT: usize = 4;
 
 /// A line, a group, or a line with lines under it.
@@ -55,6 +56,11 @@ impl Node {
         }
     }
 
+    /// A heading rather than a line.
+    pub(super) fn is_group(&self) -> bool {
+        self.value.is_none()
+    }
+
     /// Belongs to a part of the report.
     pub(super) fn part(self, part: Part) -> Node {
         Node { part, ..self }
@@ -73,8 +79,8 @@ impl Node {
         }
     }
 
-    /// Writes lines.
-    pub(super) fn text(&self, depth: usize, out: &mut Vec<u8>) -> Result<(), Stop> {
+    /// Writes lines, with their colons in this column.
+    pub(super) fn text(&self, depth: usize, colon: usize, out: &mut Vec<u8>) -> Result<(), Stop> {
         if self.label.is_empty() {
             return Ok(());
         }
@@ -82,13 +88,13 @@ impl Node {
         let label = &self.label;
         match &self.value {
             Some(value) => {
-                let width = COLON.saturating_sub(indent);
+                let width = colon.saturating_sub(indent);
                 writeln!(out, "{:indent$}{label:<width$}: {value}", "")?;
             }
             None => writeln!(out, "{:indent$}{label}", "")?,
         }
         for child in &self.children {
-            child.text(depth + 1, out)?;
+            child.text(depth + 1, colon, out)?;
         }
         Ok(())
     }
@@ -140,7 +146,7 @@ mod tests {
 
     fn lines(node: &Node) -> String {
         let mut out = Vec::new();
-        node.text(1, &mut out).expect("memory");
+        node.text(1, COLON, &mut out).expect("memory");
         String::from_utf8(out).expect("text")
     }
 

@@ -8,6 +8,12 @@ use super::sections::Part;
 use super::{APPLICATION_CLOCKS_GONE, DEPRECATED, Subject, TWO_DRAWS};
 use crate::query::Value;
 
+/// From this driver on, power smoothing and power profiles are told.
+const PROFILES: u32 = 570;
+/// Drivers that no longer answer for voltages, and those that no longer ask.
+const VOLTAGE_DEPRECATED: u32 = 575;
+const VOLTAGE_GONE: u32 = 580;
+
 /// NVML's numbers of temperature limits, and of the fields that tell them as margins.
 const SHUTDOWN: (u32, u32) = (0, 193);
 const SLOWDOWN: (u32, u32) = (1, 194);
@@ -23,6 +29,26 @@ const GRAPHICS_CLOCK: u32 = 0;
 const SM_CLOCK: u32 = 1;
 const MEMORY_CLOCK: u32 = 2;
 const VIDEO_CLOCK: u32 = 3;
+
+/// Power smoothing and profiles of workloads: boards have them from Blackwell on, and nobody sets them here.
+fn profiles() -> [Node; 2] {
+    let lines = vec![
+        Node::leaf(
+            "Requested Profiles",
+            "power_profile_requested_profiles",
+            "N/A",
+        ),
+        Node::leaf(
+            "Enforced Profiles",
+            "power_profile_enforced_profiles",
+            "N/A",
+        ),
+    ];
+    [
+        Node::leaf("Power Smoothing", "power_smoothing", "N/A").part(Part::PowerSmoothing),
+        Node::group("Workload Power Profiles", "power_profiles", lines).part(Part::PowerProfiles),
+    ]
+}
 
 fn watts(label: &str, tag: &'static str, value: &Value) -> Node {
     Node::amount(label, tag, value, "W")
@@ -158,17 +184,22 @@ impl Subject<'_> {
             watts("Min Power Limit", "min_power_limit", &field(187, MODULE)),
             watts("Max Power Limit", "max_power_limit", &field(188, MODULE)),
         ]);
-        vec![
+        let mut nodes = vec![
             Node::group("GPU Power Readings", "gpu_power_readings", gpu).part(Part::Power),
+            self.samples("Power Samples", 0, Unit::Milliwatts),
             Node::group(
-                "GPU Memory Power Readings",
+                // With a space at its end, as the real program writes it.
+                "GPU Memory Power Readings ",
                 "gpu_memory_power_readings",
                 memory,
             )
             .part(Part::Power),
             Node::group("Module Power Readings", "module_power_readings", module).part(Part::Power),
-            self.samples("Power Samples", 0, Unit::Milliwatts),
-        ]
+        ];
+        if self.branch >= PROFILES {
+            nodes.extend(profiles());
+        }
+        nodes
     }
 
     /// The power draw, in one line or in two.
@@ -214,7 +245,7 @@ impl Subject<'_> {
         let on =
             |answer: Answer<u32>| Value::of(answer.map(|on| if on == 0 { "Off" } else { "On" }));
         let group = |label: &str, tag, lines| Node::group(label, tag, lines).part(Part::Clock);
-        vec![
+        let mut nodes = vec![
             group("Clocks", "clocks", all(&|kind| device.clock(kind))),
             group(
                 "Applications Clocks",
@@ -259,14 +290,20 @@ impl Subject<'_> {
                     ),
                 ],
             ),
+        ];
+        nodes.extend(self.voltage());
+        nodes
+    }
+
+    fn voltage(&self) -> Option<Node> {
+        let value = match self.branch {
+            VOLTAGE_GONE.. => return None,
+            VOLTAGE_DEPRECATED.. => DEPRECATED,
             // NVML has no public call for voltages.
-            Node::group(
-                "Voltage",
-                "voltage",
-                vec![Node::leaf("Graphics", "graphics_volt", "N/A")],
-            )
-            .part(Part::Voltage),
-        ]
+            _ => "N/A",
+        };
+        let lines = vec![Node::leaf("Graphics", "graphics_volt", value)];
+        Some(Node::group("Voltage", "voltage", lines).part(Part::Voltage))
     }
 
     pub(super) fn supported_clocks(&self) -> Vec<Node> {

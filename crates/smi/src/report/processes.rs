@@ -8,7 +8,16 @@ use super::sections::Part;
 use crate::query::Value;
 use crate::summary::{kind, process_name};
 
+/// From this driver on, what else the GPU can do.
+const CAPABILITIES: u32 = 565;
+
 impl Subject<'_> {
+    /// Extended memory, which is a thing of boards that share a module with their processor.
+    pub(super) fn capabilities(&self) -> Option<Node> {
+        let lines = vec![Node::leaf("EGM", "egm", "disabled")];
+        (self.branch >= CAPABILITIES).then(|| Node::group("Capabilities", "capabilities", lines))
+    }
+
     /// In text one group after another, in XML one element around them.
     pub(super) fn mig_devices(&self) -> Vec<Node> {
         let devices = self.gpu.device.mig_devices();

@@ -25,13 +25,15 @@ pub(crate) enum Part {
     RowRemapper,
     ResetStatus,
     GspFirmware,
+    PowerSmoothing,
+    PowerProfiles,
     // Show beside the part they belong to, if that was asked for by name.
     UtilizationSamples,
     PowerSamples,
     ClockSamples,
 }
 
-const NAMES: [(&str, Part); 19] = [
+const NAMES: [(&str, Part); 21] = [
     ("MEMORY", Part::Memory),
     ("UTILIZATION", Part::Utilization),
     ("ECC", Part::Ecc),
@@ -51,6 +53,8 @@ const NAMES: [(&str, Part); 19] = [
     ("ROW_REMAPPER", Part::RowRemapper),
     ("RESET_STATUS", Part::ResetStatus),
     ("GSP_FIRMWARE_VERSION", Part::GspFirmware),
+    ("POWER_SMOOTHING", Part::PowerSmoothing),
+    ("POWER_PROFILES", Part::PowerProfiles),
 ];
 
 /// The parts that were asked for; none means the whole.
