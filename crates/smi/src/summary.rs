@@ -1,5 +1,7 @@
 //! The table that `nvidia-smi` shows when nothing else is asked for: GPUs, MIG devices, processes.
 
+mod layout;
+
 use std::io::Write;
 
 use nvidia_ml::client::{Device, Nvml, Result as Answer, Running};
@@ -7,18 +9,7 @@ use nvidia_ml::client::{Device, Nvml, Result as Answer, Running};
 use super::gpus::Gpu;
 use super::stamp::Stamp;
 use super::{Stop, query};
-
-/// Width between the outer bars.
-const WIDTH: usize = 89;
-/// Widths of the columns of the GPU table and of the MIG table.
-const GPU_COLUMNS: [usize; 3] = [41, 24, 22];
-const MIG_COLUMNS: [usize; 4] = [18, 34, 11, 23];
-/// Width of a process's number and of its name.
-type ProcessColumns = (usize, usize);
-/// From this driver on, numbers have more room and names less.
-const WIDE_NUMBERS: u32 = 570;
-/// From this driver on, the line below the title ends in corners.
-const CORNERS: u32 = 580;
+use layout::Layout;
 
 const MIB: u64 = 1 << 20;
 const UNCORRECTED: u32 = 1;
@@ -33,45 +24,69 @@ fn rule(columns: &[usize], ends: [char; 2], fill: char, joint: char) -> String {
     format!("{}{}{}", ends[0], cells.join(&joint.to_string()), ends[1])
 }
 
-fn edge() -> String {
-    rule(&[WIDTH], ['+', '+'], '-', '-')
+fn edge(layout: &Layout) -> String {
+    rule(&[layout.width()], ['+', '+'], '-', '-')
 }
 
-fn boxed(text: &str) -> String {
-    format!("|{text:<WIDTH$}|")
+fn boxed(layout: &Layout, text: &str) -> String {
+    let width = layout.width();
+    format!("|{text:<width$}|")
 }
 
 pub(super) fn print(nvml: &Nvml, gpus: &[Gpu], now: Stamp, out: &mut Vec<u8>) -> Result<(), Stop> {
     let driver = nvml.driver_version()?;
-    let cuda = cuda(nvml)?;
+    let layout = Layout::of(query::branch(&driver));
     writeln!(out, "{}       ", now.long())?;
-    writeln!(out, "{}", edge())?;
-    let title =
-        format!(" NVIDIA-SMI {driver:<23}Driver Version: {driver:<15}CUDA Version: {cuda:<9}");
-    writeln!(out, "{}", boxed(&title))?;
-    let branch = query::branch(&driver);
-    let end = if branch >= CORNERS { '+' } else { '|' };
-    writeln!(out, "{}", rule(&GPU_COLUMNS, [end, '+'], '-', '+'))?;
-    for line in [
-        "| GPU  Name                 Persistence-M | Bus-Id          Disp.A | Volatile Uncorr. ECC |",
-        "| Fan  Temp   Perf          Pwr:Usage/Cap |           Memory-Usage | GPU-Util  Compute M. |",
-        "|                                         |                        |               MIG M. |",
-    ] {
-        writeln!(out, "{line}")?;
-    }
-    writeln!(out, "{}", rule(&GPU_COLUMNS, ['|', '|'], '=', '+'))?;
+    heading(nvml, &layout, &driver, out)?;
     for gpu in gpus {
-        gpu_rows(gpu, out)?;
-        writeln!(out, "{}", rule(&GPU_COLUMNS, ['+', '+'], '-', '+'))?;
+        gpu_rows(gpu, &layout, out)?;
+        writeln!(out, "{}", rule(&layout.gpu, ['+', '+'], '-', '+'))?;
     }
     if gpus.iter().any(|gpu| has_mig(gpu.device)) {
-        mig_table(gpus, out)?;
+        mig_table(gpus, &layout, out)?;
     }
-    let columns = match branch >= WIDE_NUMBERS {
-        true => (16, 35),
-        false => (10, 41),
+    processes(nvml, gpus, &layout, out)
+}
+
+/// The title, and the headings of the GPU table.
+fn heading(nvml: &Nvml, layout: &Layout, driver: &str, out: &mut Vec<u8>) -> Result<(), Stop> {
+    let cuda = cuda(nvml)?;
+    let [first, second] = layout.versions;
+    let title = format!(
+        " NVIDIA-SMI {driver:<first$}Driver Version: {driver:<second$}CUDA Version: {cuda:<9}"
+    );
+    writeln!(out, "{}", edge(layout))?;
+    writeln!(out, "{}", boxed(layout, &title))?;
+    writeln!(out, "{}", rule(&layout.gpu, [layout.end, '+'], '-', '+'))?;
+    let left = match layout.is_short() {
+        true => [
+            " GPU  Name        Persistence-M",
+            " Fan  Temp  Perf  Pwr:Usage/Cap",
+            "",
+        ],
+        false => [
+            " GPU  Name                 Persistence-M ",
+            " Fan  Temp   Perf          Pwr:Usage/Cap ",
+            "",
+        ],
     };
-    processes(nvml, gpus, columns, out)
+    let [place, rest] = [layout.gpu[1] - 8, layout.gpu[1] - 1];
+    let middle = [
+        format!(" Bus-Id{:>place$} ", "Disp.A"),
+        format!("{:>rest$} ", "Memory-Usage"),
+        String::new(),
+    ];
+    let right = [
+        " Volatile Uncorr. ECC ",
+        " GPU-Util  Compute M. ",
+        "               MIG M. ",
+    ];
+    let [one, two, _] = layout.gpu;
+    for ((left, middle), right) in left.iter().zip(middle).zip(right) {
+        writeln!(out, "|{left:one$}|{middle:two$}|{right}|")?;
+    }
+    writeln!(out, "{}", rule(&layout.gpu, ['|', '|'], '=', '+'))?;
+    Ok(())
 }
 
 /// `12.4`.
@@ -93,9 +108,10 @@ fn on_off(answer: Answer<u32>) -> String {
     or_na(answer, |on| if on == 0 { "Off" } else { "On" }.into())
 }
 
-fn gpu_rows(gpu: &Gpu, out: &mut Vec<u8>) -> Result<(), Stop> {
+fn gpu_rows(gpu: &Gpu, layout: &Layout, out: &mut Vec<u8>) -> Result<(), Stop> {
     let device = gpu.device;
-    let name = short(&device.name()?);
+    let [room, longest] = layout.name;
+    let name = short(&device.name()?, longest);
     let persistence = on_off(device.persistence_mode());
     let (index, bus_id) = (gpu.index, &gpu.label.bus_id);
     let display = on_off(device.display_active());
@@ -108,9 +124,11 @@ fn gpu_rows(gpu: &Gpu, out: &mut Vec<u8>) -> Result<(), Stop> {
             count.to_string()
         }),
     };
+    let [first, second, _] = layout.gpu;
+    let (rest, place) = (first - 6 - room, second - 5);
     writeln!(
         out,
-        "|{index:>4}  {name:<31}{persistence:<4}|{bus_id:>19} {display:<3} |{ecc:>21} |"
+        "|{index:>4}  {name:<room$}{persistence:<rest$}|{bus_id:>place$} {display:<3} |{ecc:>21} |"
     )?;
     let fan = or_na(device.fan_speed(), |percent| format!("{percent}%"));
     let temperature = or_na(device.temperature(0), |degrees| format!("{degrees}C"));
@@ -119,75 +137,90 @@ fn gpu_rows(gpu: &Gpu, out: &mut Vec<u8>) -> Result<(), Stop> {
     let draw = or_na(device.power_usage(), watts);
     let limit = or_na(device.enforced_power_limit(), watts);
     let memory = or_na(device.memory(), |memory| {
-        usage(memory.used, memory.total, 11, 9)
+        usage(memory.used, memory.total, layout.memory)
     });
     let busy = or_na(device.utilization(), |busy| format!("{}%", busy.gpu));
     let mode = or_na(device.compute_mode(), |mode| {
         let names = ["Default", "E. Thread", "Prohibited", "E. Process"];
         names[mode as usize % 4].into()
     });
+    let [wide, narrow] = layout.power;
+    let rest = second - 1;
     writeln!(
         out,
-        "|{fan:>4}{temperature:>6}{state:>6}{draw:>16} / {limit:>5} |{memory:>23} |{busy:>8}{mode:>13} |"
+        "|{fan:>4}{temperature:>6}{state:>6}{draw:>wide$} / {limit:>narrow$} |{memory:>rest$} |{busy:>8}{mode:>13} |"
     )?;
     let mig = or_na(device.mig_mode(), |(now, then)| {
         let name = |on| if on == 0 { "Disabled" } else { "Enabled" };
         let star = if now == then { "" } else { "*" };
         format!("{}{star}", name(now))
     });
-    let [first, second, _] = GPU_COLUMNS;
     writeln!(out, "|{:first$}|{:second$}|{mig:>21} |", "", "")?;
     Ok(())
 }
 
 /// `1MiB /  40960MiB`.
-fn usage(used: u64, total: u64, left: usize, right: usize) -> String {
+fn usage(used: u64, total: u64, [left, right]: [usize; 2]) -> String {
     let mib = |bytes: u64| format!("{}MiB", bytes / MIB);
     format!("{:>left$} / {:>right$}", mib(used), mib(total))
 }
 
 /// A product name that fits; of a longer one the beginning.
-fn short(name: &str) -> String {
-    if name.chars().count() <= 27 {
+fn short(name: &str, longest: usize) -> String {
+    if name.chars().count() <= longest {
         return name.into();
     }
-    let start: String = name.chars().take(24).collect();
+    let start: String = name.chars().take(longest - 3).collect();
     format!("{start}...")
 }
 
-fn mig_table(gpus: &[Gpu], out: &mut Vec<u8>) -> Result<(), Stop> {
-    writeln!(out, "\n{}", edge())?;
-    writeln!(out, "{}", boxed(" MIG devices:"))?;
-    let line = rule(&MIG_COLUMNS, ['+', '+'], '-', '+');
+fn mig_table(gpus: &[Gpu], layout: &Layout, out: &mut Vec<u8>) -> Result<(), Stop> {
+    writeln!(out, "\n{}", edge(layout))?;
+    writeln!(out, "{}", boxed(layout, " MIG devices:"))?;
+    let line = rule(&layout.mig, ['+', '+'], '-', '+');
     writeln!(out, "{line}")?;
-    for line in [
-        "| GPU  GI  CI  MIG |                     Memory-Usage |        Vol|      Shared           |",
-        "|      ID  ID  Dev |                       BAR1-Usage | SM     Unc| CE ENC DEC OFA JPG    |",
-        "|                  |                                  |        ECC|                       |",
-    ] {
-        writeln!(out, "{line}")?;
+    let [left, middle, ..] = layout.mig;
+    let rest = middle - 1;
+    let right = match layout.is_short() {
+        true => ["         Shared        ", " CE  ENC  DEC  OFA  JPG", ""],
+        false => ["      Shared           ", " CE ENC DEC OFA JPG    ", ""],
+    };
+    for ((one, two), (three, four)) in [
+        (" GPU  GI  CI  MIG ", "Memory-Usage"),
+        ("      ID  ID  Dev ", "BAR1-Usage"),
+        ("", ""),
+    ]
+    .into_iter()
+    .zip(
+        ["        Vol", " SM     Unc", "        ECC"]
+            .into_iter()
+            .zip(right),
+    ) {
+        writeln!(out, "|{one:left$}|{two:>rest$} |{three}|{four:23}|")?;
     }
-    writeln!(out, "{}", rule(&MIG_COLUMNS, ['|', '|'], '=', '+'))?;
+    writeln!(out, "{}", rule(&layout.mig, ['|', '|'], '=', '+'))?;
     let mut any = false;
     for gpu in gpus {
         for device in gpu.device.mig_devices() {
             any = true;
-            mig_rows(gpu, device, out)?;
+            mig_rows(gpu, device, layout, out)?;
             writeln!(out, "{line}")?;
         }
     }
     if !any {
-        writeln!(out, "{}", boxed("  No MIG devices found"))?;
-        writeln!(out, "{}", edge())?;
+        writeln!(out, "{}", boxed(layout, "  No MIG devices found"))?;
+        writeln!(out, "{}", edge(layout))?;
     }
     Ok(())
 }
 
-fn mig_rows(gpu: &Gpu, device: Device, out: &mut Vec<u8>) -> Result<(), Stop> {
+fn mig_rows(gpu: &Gpu, device: Device, layout: &Layout, out: &mut Vec<u8>) -> Result<(), Stop> {
     let (gi, ci) = (device.gpu_instance_id()?, device.compute_instance_id()?);
     let number = device.index()?;
+    let [first, second, third, fourth] = layout.mig;
+    let [above, below] = layout.part;
     let memory = or_na(device.memory(), |memory| {
-        usage(memory.used, memory.total, 19, 8)
+        usage(memory.used, memory.total, [above, 8])
     });
     let errors = or_na(device.total_ecc_errors(UNCORRECTED, VOLATILE), |count| {
         count.to_string()
@@ -200,14 +233,15 @@ fn mig_rows(gpu: &Gpu, device: Device, out: &mut Vec<u8>) -> Result<(), Stop> {
     let has = device.attributes()?;
     writeln!(
         out,
-        "|{:>3}{gi:>5}{ci:>4}{number:>4}  |{memory:>30}    |{:>3}{errors:>7} |{:>3}{:>4}{:>5}{:>5}{:>5} |",
+        "|{:>3}{gi:>5}{ci:>4}{number:>4}  |{memory:<second$}|{:>3}{errors:>7} |{:>3}{:>4}{:>5}{:>5}{:>5} |",
         gpu.index, has.sm_count, has.copy_engines, has.encoders, has.decoders, has.ofas, has.jpegs
     )?;
-    let bar1 = or_na(device.bar1(), |bar1| usage(bar1.used, bar1.total, 21, 8));
-    let [first, _, third, fourth] = MIG_COLUMNS;
+    let bar1 = or_na(device.bar1(), |bar1| {
+        usage(bar1.used, bar1.total, [below, 8])
+    });
     writeln!(
         out,
-        "|{:first$}|{bar1:>32}  |{:third$}|{:fourth$}|",
+        "|{:first$}|{bar1:<second$}|{:third$}|{:fourth$}|",
         "", "", ""
     )?;
     Ok(())
@@ -220,14 +254,11 @@ fn mig_errors(gpu: &Gpu) -> String {
     or_na(count, |count| count.to_string())
 }
 
-fn processes(
-    nvml: &Nvml,
-    gpus: &[Gpu],
-    (number, room): ProcessColumns,
-    out: &mut Vec<u8>,
-) -> Result<(), Stop> {
-    writeln!(out, "{:WIDTH$}", "")?;
-    writeln!(out, "{}", edge())?;
+fn processes(nvml: &Nvml, gpus: &[Gpu], layout: &Layout, out: &mut Vec<u8>) -> Result<(), Stop> {
+    let [number, room] = layout.process;
+    let blank = layout.blank;
+    writeln!(out, "{:blank$}", "")?;
+    writeln!(out, "{}", edge(layout))?;
     // Headings stand one column before what is under them.
     let wide = number + 1;
     for line in [
@@ -242,9 +273,9 @@ fn processes(
             width = wide + room + 11
         ),
     ] {
-        writeln!(out, "{}", boxed(&line))?;
+        writeln!(out, "{}", boxed(layout, &line))?;
     }
-    writeln!(out, "{}", rule(&[WIDTH], ['|', '|'], '=', '='))?;
+    writeln!(out, "{}", rule(&[layout.width()], ['|', '|'], '=', '='))?;
     let mut any = false;
     for gpu in gpus {
         for process in gpu.device.processes().unwrap_or_default() {
@@ -264,9 +295,9 @@ fn processes(
         }
     }
     if !any {
-        writeln!(out, "{}", boxed("  No running processes found"))?;
+        writeln!(out, "{}", boxed(layout, "  No running processes found"))?;
     }
-    writeln!(out, "{}", edge())?;
+    writeln!(out, "{}", edge(layout))?;
     Ok(())
 }
 
@@ -303,17 +334,18 @@ mod tests {
 
     #[test]
     fn long_names_are_cut_at_the_right_end() {
-        assert_eq!(short("NVIDIA A100-SXM4-40GB"), "NVIDIA A100-SXM4-40GB");
+        assert_eq!(short("NVIDIA A100-SXM4-40GB", 27), "NVIDIA A100-SXM4-40GB");
         let long = "NVIDIA RTX 6000 Ada Generation Extended";
-        assert_eq!(short(long), "NVIDIA RTX 6000 Ada Gene...");
+        assert_eq!(short(long, 27), "NVIDIA RTX 6000 Ada Gene...");
         assert_eq!(
-            short("NVIDIA GeForce RTX 3090 Ti"),
+            short("NVIDIA GeForce RTX 3090 Ti", 27),
             "NVIDIA GeForce RTX 3090 Ti"
         );
         assert_eq!(
-            short("NVIDIA RTX 6000 Ada Generation"),
+            short("NVIDIA RTX 6000 Ada Generation", 27),
             "NVIDIA RTX 6000 Ada Gene..."
         );
+        assert_eq!(short("NVIDIA A100-SXM4-40GB", 18), "NVIDIA A100-SXM...");
         assert_eq!(tail("python", 35), "python");
         let path = format!("/opt/{}/bin/python", "x".repeat(60));
         let shown = tail(&path, 35);
@@ -323,12 +355,5 @@ mod tests {
         );
         assert_eq!(shown.len(), 32);
         assert_eq!(tail(&"ü".repeat(60), 41).chars().count(), 38);
-    }
-
-    #[test]
-    fn every_line_is_as_wide_as_the_frame() {
-        for columns in [&GPU_COLUMNS[..], &MIG_COLUMNS[..], &[WIDTH]] {
-            assert_eq!(rule(columns, ['+', '+'], '-', '+').len(), WIDTH + 2);
-        }
     }
 }

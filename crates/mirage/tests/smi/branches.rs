@@ -95,44 +95,62 @@ fn a_report_is_that_of_its_driver() {
     }
 }
 
+/// Lines of tables of real machines.
 #[test]
 fn a_table_is_that_of_its_driver() {
-    for (driver, processes, corner) in [
-        (
-            "550.163.01",
-            "|  GPU   GI   CI        PID   Type   Process name                              GPU Memory |",
-            "|-",
-        ),
-        (
-            "570.148.08",
-            "|  GPU   GI   CI              PID   Type   Process name                        GPU Memory |",
-            "|-",
-        ),
-        (
-            "580.105.08",
-            "|  GPU   GI   CI              PID   Type   Process name                        GPU Memory |",
-            "+-",
-        ),
-    ] {
+    let r470 = [
+        "| NVIDIA-SMI 470.82.01    Driver Version: 470.82.01    CUDA Version: 12.8     |",
+        "|-------------------------------+----------------------+----------------------+",
+        "| GPU  Name        Persistence-M| Bus-Id        Disp.A | Volatile Uncorr. ECC |",
+        "| Fan  Temp  Perf  Pwr:Usage/Cap|         Memory-Usage | GPU-Util  Compute M. |",
+        "|   0  NVIDIA A100-SXM...  On   | 00000000:07:00.0 Off |                    0 |",
+        "| N/A   30C    P0    50W / 400W |      0MiB / 40960MiB |      0%      Default |",
+        "|  GPU   GI   CI        PID   Type   Process name                  GPU Memory |",
+        "|        ID   ID                                                   Usage      |",
+    ];
+    let r535 = [
+        "| NVIDIA-SMI 535.183.01             Driver Version: 535.183.01   CUDA Version: 12.8     |",
+        "|-----------------------------------------+----------------------+----------------------+",
+        "| GPU  Name                 Persistence-M | Bus-Id        Disp.A | Volatile Uncorr. ECC |",
+        "| Fan  Temp   Perf          Pwr:Usage/Cap |         Memory-Usage | GPU-Util  Compute M. |",
+        "|   0  NVIDIA A100-SXM4-40GB          On  | 00000000:07:00.0 Off |                    0 |",
+        "| N/A   30C    P0              50W / 400W |      0MiB / 40960MiB |      0%      Default |",
+        "|  GPU   GI   CI        PID   Type   Process name                            GPU Memory |",
+        "|        ID   ID                                                             Usage      |",
+    ];
+    let r550 = [
+        "| NVIDIA-SMI 550.163.01             Driver Version: 550.163.01     CUDA Version: 12.8     |",
+        "|-----------------------------------------+------------------------+----------------------+",
+        "| GPU  Name                 Persistence-M | Bus-Id          Disp.A | Volatile Uncorr. ECC |",
+        "| Fan  Temp   Perf          Pwr:Usage/Cap |           Memory-Usage | GPU-Util  Compute M. |",
+        "|   0  NVIDIA A100-SXM4-40GB          On  |   00000000:07:00.0 Off |                    0 |",
+        "| N/A   30C    P0             50W /  400W |       0MiB /  40960MiB |      0%      Default |",
+        "|  GPU   GI   CI        PID   Type   Process name                              GPU Memory |",
+        "|        ID   ID                                                               Usage      |",
+    ];
+    let r580 = [
+        "| NVIDIA-SMI 580.105.08             Driver Version: 580.105.08     CUDA Version: 12.8     |",
+        "+-----------------------------------------+------------------------+----------------------+",
+        r550[2],
+        r550[3],
+        r550[4],
+        r550[5],
+        "|  GPU   GI   CI              PID   Type   Process name                        GPU Memory |",
+        r550[7],
+    ];
+    for lines in [r470, r535, r550, r580] {
+        let driver = lines[0].split_whitespace().nth(2).expect("a version");
         let (_room, state) = node(driver);
-        let text = shown(&state, "");
-        assert!(
-            text.lines().any(|line| line == processes),
-            "{driver}:\n{text}"
-        );
-        let below = text
-            .lines()
-            .skip_while(|line| !line.contains("NVIDIA-SMI"))
-            .nth(1);
-        assert!(
-            below.is_some_and(|line| line.starts_with(corner)),
-            "{driver}:\n{text}"
-        );
-        for line in text.lines().skip(1) {
+        let text = shown(&state, "-i 0");
+        for line in lines {
             assert!(
-                line.len() == 91 || line.trim().is_empty(),
-                "{driver}: {line}"
+                text.lines().any(|shown| shown == line),
+                "{line} is not in\n{text}"
             );
+        }
+        let framed = text.lines().filter(|line| line.starts_with(['|', '+']));
+        for line in framed {
+            assert_eq!(line.len(), lines[0].len(), "{driver}: {line}");
         }
     }
 }
