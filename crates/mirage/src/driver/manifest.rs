@@ -48,6 +48,13 @@ pub(super) struct Entry {
     pub(super) marks: Vec<Mark>,
 }
 
+impl Entry {
+    /// Whether what stands there is what was made, or all that is left of it.
+    pub(super) fn is_ours(&self, found: &Mark) -> bool {
+        self.marks.contains(found) || found.is_blank()
+    }
+}
+
 impl Manifest {
     /// Reads the manifest of a root; `None` if there is none.
     pub(super) fn read(root: &Path) -> Result<Option<Manifest>> {
@@ -72,6 +79,10 @@ impl Manifest {
             bail!(
                 "{shown}: not a manifest this user wrote; move it away, and what it lists by hand"
             );
+        }
+        if there.len() == 0 {
+            // The power went before it listed anything.
+            return Ok(None);
         }
         let text = fs::read(&path).with_context(|| format!("reading {shown}"))?;
         let manifest: Manifest = serde_json::from_slice(&text).with_context(|| {
@@ -111,7 +122,7 @@ impl Manifest {
         }
     }
 
-    /// Writes it, whole or not at all. The last write of a run is also brought to the disk.
+    /// Writes it, whole or not at all, and to the disk before what it lists is made.
     pub(super) fn write(&self, root: &Path) -> Result<()> {
         let path = root.join(NAME);
         let draft = root.join(format!("{NAME}.new"));
@@ -126,7 +137,7 @@ impl Manifest {
                 .mode(0o644)
                 .open(&draft)?;
             file.write_all(&serde_json::to_vec(self)?)?;
-            if self.complete {
+            if !self.entries.is_empty() {
                 file.sync_data()?;
             }
             fs::rename(&draft, &path)

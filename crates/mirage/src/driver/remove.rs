@@ -40,7 +40,7 @@ pub(super) fn run(args: &Args, report: &mut Report) -> Result<()> {
         };
         let shown = area.shown(&entry.path);
         let found = area.look(&entry.path)?;
-        let ours = matches!(&found, Found::Thing(found) if entry.marks.contains(found));
+        let ours = matches!(&found, Found::Thing(found) if entry.is_ours(found));
         let is_directory = found == Found::Thing(Mark::Directory);
         if found == Found::Nothing {
             continue;

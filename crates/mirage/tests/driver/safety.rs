@@ -118,6 +118,44 @@ fn what_others_changed_is_kept_and_told() {
     assert_eq!(left, ["nvidia-smi", "libtheirs.so"]);
 }
 
+/// Files that were renamed into place before the disk had what is in them come back empty after a power cut.
+#[test]
+fn what_a_power_cut_left_empty_is_made_again() {
+    let stage = Stage::new();
+    let state = |stage: &Stage| mirage_state::lookup::nodes_in(&stage.root("run/mirage")).remove(0);
+    stage.good(&["all", "--gpus", "2"]);
+    let files = [
+        stage.root("version"),
+        stage.root("usr/bin/nvidia-smi"),
+        stage.root("var/run/cdi/nvidia.yaml"),
+        state(&stage),
+    ];
+    for then in ["all", "remove"] {
+        for file in &files {
+            fs::remove_file(file).unwrap();
+            fs::write(file, "").unwrap();
+        }
+        assert_eq!(stage.run(&["status"]).code, 1);
+        let done = stage.good(&[then, "--gpus", "2"]);
+        assert!(!done.err.contains("changed by others"), "{done:?}");
+        if then == "all" {
+            assert!(done.out.contains("4 replaced"), "{done:?}");
+            stage.good(&["status"]);
+        }
+    }
+    assert_eq!(stage.below(&stage.path("new")), []);
+}
+
+#[test]
+fn a_manifest_that_a_power_cut_left_empty_listed_nothing() {
+    let stage = Stage::new();
+    fs::create_dir_all(stage.root("dev")).unwrap();
+    fs::write(stage.root(".mirage.json"), "").unwrap();
+    assert!(stage.good(&["remove"]).out.starts_with("nothing to do"));
+    stage.good(&["all", "--gpus", "1"]);
+    stage.good(&["status"]);
+}
+
 #[test]
 fn a_run_that_was_cut_short_is_finished_by_the_next() {
     let stage = Stage::new();

@@ -68,7 +68,7 @@ impl Changes {
                     "{} is a directory where a file shall be; move it away",
                     area.shown(&item.path).display()
                 ),
-                Found::Thing(found) if entry.is_some_and(|entry| entry.marks.contains(&found)) => {
+                Found::Thing(found) if entry.is_some_and(|entry| entry.is_ours(&found)) => {
                     changes.replace.push(at);
                 }
                 _ if item.place == Place::State && is_live(&area.shown(&item.path)) => {
@@ -110,7 +110,7 @@ impl Changes {
             }
             match area(areas, entry.place)?.look(&entry.path)? {
                 Found::Nothing => {}
-                Found::Thing(found) if force || entry.marks.contains(&found) => {
+                Found::Thing(found) if force || entry.is_ours(&found) => {
                     self.remove.push(entry.clone());
                 }
                 _ => self.keep(entry.place, &entry.path, "changed by others"),
