@@ -204,7 +204,8 @@ fn whom_the_engine_knows_of_does_not_stand_before_whom_the_kubelet_names() {
     ]);
     first.attribute(&mut image, IdType::Any, true);
     let source = claims(&[("holder", "GPU-0::3"), ("other", "MIG-a")]);
-    let grants = overlay::lay(&source, &mut image, IdType::Any, true);
+    let found = overlay::places(&source, &image, IdType::Any, true);
+    let grants = overlay::lay(&source, &mut image, found);
     assert_eq!(
         held(&image),
         ["sharer 0 - 30 50", "holder 0 - 30 50", "other 1 3 50 10"]
