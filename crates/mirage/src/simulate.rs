@@ -46,7 +46,7 @@ pub struct Args {
     /// How much time to simulate, as in 90s or 1h30m
     #[arg(long = "for", value_name = "TIME", default_value = "1h", value_parser = duration)]
     length: Duration,
-    /// Time between samples [default: one sample, at the end]
+    /// Time between samples, each taken at the first tick by then [default: one sample, at the end]
     #[arg(long, value_name = "TIME", value_parser = duration)]
     every: Option<Duration>,
     /// What to print
@@ -86,23 +86,31 @@ pub fn run(args: &Args) -> Result<()> {
     let mut offline = Offline::new(plan);
     let mut out = BufWriter::with_capacity(1 << 16, std::io::stdout().lock());
     printer.begin(&offline, &mut out)?;
-    let mut at = Duration::ZERO;
     loop {
-        let next = at.saturating_add(every).min(args.length);
-        offline.run_until(next, &mut |offline, events| printer.tick(offline, events));
-        at = next;
-        let is_last = at >= args.length;
+        let next = following(every, offline.world.now()).min(args.length);
+        while offline.world.now() < next {
+            offline.tick(args.length, &mut |offline, events| {
+                printer.tick(offline, events);
+            });
+        }
         if printer.wants_samples() {
             offline.refresh();
             printer.sample(&offline, args.every.is_some(), &mut out)?;
         }
-        if is_last {
+        if offline.world.now() >= args.length {
             break;
         }
     }
     printer.finish(&offline, &mut out)?;
     out.flush()?;
     Ok(())
+}
+
+/// The first multiple of `every` after `now`. A tick may reach beyond several: they share a sample.
+fn following(every: Duration, now: Duration) -> Duration {
+    let past = now.as_nanos() / every.as_nanos().max(1);
+    let next = every.as_nanos().saturating_mul(past + 1);
+    Duration::from_nanos(u64::try_from(next).unwrap_or(u64::MAX))
 }
 
 /// A world without a wall clock.
@@ -142,20 +150,19 @@ impl Offline {
         self.clock
     }
 
-    /// Lets time pass tick by tick, the last one cut to fit, and shows each tick's events.
-    pub fn run_until(&mut self, end: Duration, tick: &mut dyn FnMut(&Self, &[Event])) {
-        while self.world.now() < end {
-            let step = self.plan.tick.min(end - self.world.now());
-            self.world.step(&[], step);
-            self.ticks += 1;
-            let events = self.world.drain_events();
-            for event in &events {
-                if let Some(image) = self.nodes.get_mut(event.node as usize) {
-                    publish::append(Arc::make_mut(image), event, self.clock, RING);
-                }
+    /// Lets a tick pass, cut to fit before `end`, and shows its events. Ticks are the plan's, however often
+    /// somebody looks: looking changes nothing.
+    pub fn tick(&mut self, end: Duration, show: &mut dyn FnMut(&Self, &[Event])) {
+        let step = self.plan.tick.min(end.saturating_sub(self.world.now()));
+        self.world.step(&[], step);
+        self.ticks += 1;
+        let events = self.world.drain_events();
+        for event in &events {
+            if let Some(image) = self.nodes.get_mut(event.node as usize) {
+                publish::append(Arc::make_mut(image), event, self.clock, RING);
             }
-            tick(self, &events);
         }
+        show(self, &events);
     }
 
     /// Brings the tables up to date.

@@ -38,6 +38,31 @@ fn the_same_arguments_print_the_same_bytes() {
 }
 
 #[test]
+fn looking_changes_nothing() {
+    let play = |every, print| {
+        simulate(&[
+            "--model", "t4", "--for", "90500ms", "--every", every, "--print", print,
+        ])
+    };
+    let summary = play("90500ms", "summary");
+    let last = play("90500ms", "csv");
+    let last: Vec<_> = last.lines().skip(1).collect();
+    assert_eq!(last.len(), 4);
+    for every in ["1s", "1500ms", "333ms", "7s"] {
+        assert_eq!(play(every, "summary"), summary, "{every}");
+        let csv = play(every, "csv");
+        let lines: Vec<_> = csv.lines().skip(1).collect();
+        assert_eq!(lines[lines.len() - 4..], last, "{every}");
+    }
+    // More samples than ticks: each tick is shown once.
+    assert_eq!(play("333ms", "csv"), play("1s", "csv"));
+    let csv = play("1500ms", "csv");
+    let mut times: Vec<_> = csv.lines().skip(1).map(|l| l.split(',').next()).collect();
+    times.dedup();
+    assert_eq!(times[..4], ["2.000", "3.000", "5.000", "6.000"].map(Some));
+}
+
+#[test]
 fn a_scenario_plays_out_in_every_form() {
     let root = tempfile::tempdir().unwrap();
     let path = root.path().join("scenario.yaml");
