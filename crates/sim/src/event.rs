@@ -3,8 +3,10 @@
 use std::collections::VecDeque;
 use std::time::Duration;
 
-/// Events kept when nobody drains them; the oldest go first.
+/// Events kept when nobody drains them, however small the fleet; the oldest go first.
 const KEPT: usize = 65_536;
+/// Events one GPU may bring about at once: an Xid with what follows it, and the clocks that change.
+const AT_ONCE: usize = 8;
 
 /// What an event is about. The values are NVML's event bits.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -68,23 +70,65 @@ pub struct Event {
 
 /// Events not yet drained.
 #[derive(Debug, Clone, Default)]
-pub(crate) struct Log(VecDeque<Event>);
+pub(crate) struct Log {
+    events: VecDeque<Event>,
+    /// Most that are kept.
+    room: usize,
+}
 
 impl Log {
     pub(crate) fn push(&mut self, event: Event) {
-        if self.0.len() == KEPT {
-            self.0.pop_front();
+        if self.events.len() >= self.room.max(KEPT) {
+            self.events.pop_front();
         }
-        self.0.push_back(event);
+        self.events.push_back(event);
+    }
+
+    /// Keeps what may happen at once in a fleet of so many GPUs.
+    pub(crate) fn make_room(&mut self, gpus: usize) {
+        self.room = gpus.saturating_mul(AT_ONCE);
     }
 
     /// Drops P-state and clock changes.
     pub(crate) fn forget_changes(&mut self) {
-        self.0
+        self.events
             .retain(|e| !matches!(e.kind, EventKind::Pstate | EventKind::Clock));
     }
 
     pub(crate) fn drain(&mut self) -> Vec<Event> {
-        self.0.drain(..).collect()
+        std::mem::take(&mut self.events).into()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// How many of `count` events a log for so many GPUs keeps.
+    fn kept(gpus: usize, count: u64) -> usize {
+        let mut log = Log::default();
+        log.make_room(gpus);
+        for data in 0..count {
+            log.push(Event {
+                time: Duration::ZERO,
+                node: 0,
+                gpu: 0,
+                kind: EventKind::Xid,
+                data,
+                gi: None,
+                ci: None,
+                message: String::new(),
+            });
+        }
+        let events = log.drain();
+        assert_eq!(events.last().map(|event| event.data), Some(count - 1));
+        events.len()
+    }
+
+    #[test]
+    fn a_log_is_as_long_as_its_fleet_needs() {
+        assert_eq!(kept(8, 70_000), KEPT);
+        assert_eq!(kept(80_000, 80_000), 80_000);
+        assert_eq!(kept(10_000, 90_000), 80_000);
     }
 }

@@ -13,11 +13,12 @@ use mirage_model::xid::{self, Effect, Only, Recovery, Xid};
 use crate::chance::{Seed, mix, stream};
 
 mod ailing;
+mod ledger;
 mod strike;
 mod traces;
 
-/// Healed faults remembered.
-pub(crate) const HEALED_KEPT: usize = 256;
+pub(crate) use ledger::Ledger;
+
 /// Strikes of one chance fault on one device in one short stretch, at most.
 const STRIKES_AT_ONCE: usize = 16;
 /// From this architecture on a hang is Xid 109; before, 8.
@@ -239,6 +240,8 @@ pub(crate) fn lasts(fault: &Fault, board: &Board) -> bool {
                                 | Effect::ClocksStuck
                                 | Effect::SlowApi
                                 | Effect::RefuseWork
+                                | Effect::RemapFailed
+                                | Effect::RepairFailed
                         )
                     })
             }),
@@ -255,6 +258,12 @@ pub(crate) fn reset_mends(fault: &Fault, board: &Board) -> bool {
         }),
         _ => false,
     }
+}
+
+/// Whether the fault leaves a board on which remapping rows has failed, which no reset mends.
+pub(crate) fn fails_remapping(fault: &Fault, board: &Board) -> bool {
+    let fails = |effect: &Effect| matches!(effect, Effect::RemapFailed | Effect::RepairFailed);
+    row(fault, board).is_some_and(|row| row.effects.iter().any(fails))
 }
 
 /// The stream of a device for chances, from its place in the plan.

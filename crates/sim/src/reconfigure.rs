@@ -8,7 +8,7 @@
 use std::collections::{HashMap, HashSet};
 use std::time::Duration;
 
-use mirage_model::plan::{DeviceRef, FaultPlan, Plan, WorkloadPlan};
+use mirage_model::plan::{DeviceRef, Fault, FaultPlan, Plan, WorkloadPlan};
 
 use crate::chance::Seed;
 use crate::gpu::Gpu;
@@ -96,6 +96,7 @@ impl World {
         self.move_faults(&plan.faults, &moves, &mut summary);
         let hangs = |node: &Node| node.gpus.iter().filter(|gpu| gpu.readings.hung).count();
         self.hung = self.nodes.iter().map(hangs).sum();
+        self.make_room();
         self.step(&[], std::time::Duration::ZERO);
         summary
     }
@@ -222,14 +223,7 @@ impl World {
             schedule.plan.devices = written;
             plans.contains(&schedule.plan)
         });
-        self.faults
-            .retain_mut(|fault| match moves.device(fault.device) {
-                Some(device) => {
-                    fault.device = device;
-                    true
-                }
-                None => false,
-            });
+        self.faults.follow(|device| moves.device(device));
         self.heal_withdrawn(plans, summary);
         for plan in left.into_iter().flatten() {
             let origin = self.now;
@@ -244,12 +238,16 @@ impl World {
         if summary.faults_removed == 0 {
             return;
         }
-        let explained: Vec<FaultPlan> = plans.to_vec();
+        let devices = |plan: &FaultPlan| plan.devices.iter().copied().collect();
+        let explained: Vec<(&Fault, HashSet<DeviceRef>)> = plans
+            .iter()
+            .map(|plan| (&plan.fault, devices(plan)))
+            .collect();
         self.heal_where(self.now, |fault| {
-            fault.planned
-                && !explained
-                    .iter()
-                    .any(|p| p.fault == fault.fault && p.devices.contains(&fault.device))
+            let explains = |(what, whom): &(&Fault, HashSet<DeviceRef>)| {
+                **what == fault.fault && whom.contains(&fault.device)
+            };
+            fault.planned && !explained.iter().any(explains)
         });
     }
 }

@@ -1,5 +1,6 @@
 //! Time passing: short stretches, each with workloads first, then faults, then every GPU.
 
+use std::collections::HashSet;
 use std::time::Duration;
 
 use mirage_model::plan::DeviceRef;
@@ -263,6 +264,7 @@ impl World {
             for device in &plan.devices {
                 ids.extend(self.strike(*device, &plan.fault, self.now, plan.heal_after, false));
             }
+            self.faults.trim();
             return Ok(Answer::Faults { ids });
         }
         self.next_id += 1;
@@ -277,7 +279,11 @@ impl World {
         let ids = match which {
             FaultSelector::All => {
                 self.schedules.clear();
-                self.heal_where(now, |_| true)
+                let ids = self.heal_where(now, |_| true);
+                // Also what a fault has left that a reset ended before.
+                let gpus = self.nodes.iter_mut().flat_map(|node| &mut node.gpus);
+                gpus.for_each(|gpu| gpu.readings.remap_failed = false);
+                ids
             }
             FaultSelector::Id(id) => {
                 let ids = self.heal_where(now, |f| f.id == *id);
@@ -289,15 +295,21 @@ impl World {
                 ids
             }
             FaultSelector::Devices(devices) => {
-                let same = |a: &DeviceRef, b: &DeviceRef| (a.node, a.gpu) == (b.node, b.gpu);
                 if let Some(device) = devices.iter().find(|d| self.gpu(**d).is_none()) {
                     return Err(no_such(&self.label(*device)));
                 }
+                let places: HashSet<_> = devices.iter().map(|d| (d.node, d.gpu)).collect();
+                let among = |d: &DeviceRef| places.contains(&(d.node, d.gpu));
                 for (_, schedule) in &mut self.schedules {
-                    schedule.spare(|d| devices.iter().any(|x| same(x, d)));
+                    schedule.spare(among);
                 }
                 self.schedules.retain(|(_, schedule)| !schedule.is_over());
-                self.heal_where(now, |f| devices.iter().any(|d| same(d, &f.device)))
+                let ids = self.heal_where(now, |f| among(&f.device));
+                // Also what a fault has left that a reset ended before.
+                for device in devices {
+                    self.restore(*device);
+                }
+                ids
             }
         };
         Ok(Answer::Faults { ids })

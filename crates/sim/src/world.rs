@@ -9,7 +9,7 @@ use mirage_model::plan::{DeviceRef, FaultPlan, NodePlan, Plan};
 
 use crate::chance::Seed;
 use crate::event::{Event, Log};
-use crate::fault::{FaultState, Schedule};
+use crate::fault::{FaultState, Ledger, Schedule};
 use crate::gpu::Gpu;
 use crate::mig;
 use crate::process::Process;
@@ -80,8 +80,8 @@ pub struct World {
     pub(crate) names: HashMap<u64, u32>,
     /// What the last workloads looked like, to be shared.
     pub(crate) shapes: VecDeque<Arc<Shape>>,
-    /// Faults that have struck, in order.
-    pub(crate) faults: Vec<FaultState>,
+    /// Faults that have struck.
+    pub(crate) faults: Ledger,
     /// Faults to come, each with the number that seeds its chances.
     pub(crate) schedules: Vec<(u64, Schedule)>,
     /// The plan's own faults, to compare the next plan with.
@@ -107,7 +107,7 @@ impl World {
             ended: VecDeque::new(),
             names: HashMap::new(),
             shapes: VecDeque::new(),
-            faults: Vec::new(),
+            faults: Ledger::default(),
             schedules: Vec::new(),
             planned_faults: plan.faults.clone(),
             next_id: 0,
@@ -115,6 +115,7 @@ impl World {
             log: Log::default(),
             overflows: Vec::new(),
         };
+        world.make_room();
         for workload in &plan.workloads {
             world.add(workload, Duration::ZERO, true);
         }
@@ -125,6 +126,12 @@ impl World {
         // Boards settling into their first P-state is no news.
         world.log.forget_changes();
         world
+    }
+
+    /// Makes room for the events of a tick in which everything happens to every GPU.
+    pub(crate) fn make_room(&mut self) {
+        let gpus = self.nodes.iter().map(|node| node.gpus.len()).sum();
+        self.log.make_room(gpus);
     }
 
     /// Adds a fault of the plan, whose times count from `origin`.
@@ -204,7 +211,7 @@ impl World {
 
     /// Faults that have struck: the active ones and the last healed ones.
     pub fn faults(&self) -> &[FaultState] {
-        &self.faults
+        self.faults.all()
     }
 
     /// Events since the last call, oldest first.

@@ -25,11 +25,7 @@ impl World {
         let board = gpu.board.clone();
         let old_action = gpu.readings.recovery_action;
         let mut sum = Sum::default();
-        for fault in self
-            .faults
-            .iter()
-            .filter(|f| f.active && (f.device.node, f.device.gpu) == (device.node, device.gpu))
-        {
+        for fault in self.faults.of(device) {
             sum.add(&fault.fault);
             if let Some(row) = row(&fault.fault, &board) {
                 sum.action = sum.action.max(row.recovery as u8);

@@ -5,8 +5,9 @@ use std::time::Duration;
 use mirage_model::plan::{DeviceRef, Fault, FaultPlan};
 use mirage_model::xid::Effect;
 
+use super::ledger::Healed;
 use super::{
-    FaultState, HEALED_KEPT, Schedule, device_stream, impossible, lasts, reset_mends, row,
+    FaultState, Schedule, device_stream, fails_remapping, impossible, lasts, reset_mends, row,
 };
 use crate::world::World;
 
@@ -32,9 +33,10 @@ impl World {
             self.schedules = schedules;
         }
         let due = |f: &FaultState| f.active && f.heals_at.is_some_and(|at| at <= until);
-        if self.faults.iter().any(due) {
+        if self.faults.all().iter().any(due) {
             self.heal_where(until, due);
         }
+        self.faults.trim();
     }
 
     pub(crate) fn stream_of(&self, device: DeviceRef) -> Option<u64> {
@@ -72,11 +74,7 @@ impl World {
         let follows = |row: &mirage_model::xid::Xid| row.effects.contains(&Effect::Follow(154));
         let announced = row(fault, &gpu.board).is_some_and(follows);
         let heals_at = heal_after.map(|after| now.saturating_add(after));
-        let again = self
-            .faults
-            .iter_mut()
-            .find(|f| f.active && f.device == device && f.fault == *fault);
-        let id = if let Some(known) = again {
+        let id = if let Some(known) = self.faults.same(device, fault) {
             known.heals_at = heals_at;
             known.id
         } else {
@@ -90,7 +88,6 @@ impl World {
                 active,
                 planned,
             });
-            self.forget_healed();
             self.next_id
         };
         // A device off the bus reports nothing more.
@@ -107,20 +104,16 @@ impl World {
         now: Duration,
         which: impl Fn(&FaultState) -> bool,
     ) -> Vec<u64> {
-        let mut ids = Vec::new();
-        let mut devices = Vec::new();
-        for fault in self.faults.iter_mut().filter(|f| f.active && which(f)) {
-            fault.active = false;
-            ids.push(fault.id);
-            devices.push(fault.device);
+        let healed = self.faults.heal(which);
+        for Healed { device, fault, .. } in &healed {
+            let Some(gpu) = self.gpu(*device) else {
+                continue;
+            };
+            if fails_remapping(fault, &gpu.board) {
+                self.restore(*device);
+            }
         }
-        devices.sort_unstable();
-        devices.dedup();
-        for device in devices {
-            self.refresh(device, now, true);
-        }
-        self.forget_healed();
-        ids
+        self.relieve(healed, now)
     }
 
     /// Heals what a reset of the device mends.
@@ -128,21 +121,32 @@ impl World {
         let Some(board) = self.gpu(device).map(|gpu| gpu.board.clone()) else {
             return;
         };
-        self.heal_where(now, |f| {
-            (f.device.node, f.device.gpu) == (device.node, device.gpu)
-                && reset_mends(&f.fault, &board)
-        });
+        let healed = self
+            .faults
+            .heal_of(device, |f| reset_mends(&f.fault, &board));
+        self.relieve(healed, now);
     }
 
-    fn forget_healed(&mut self) {
-        let healed = self.faults.iter().filter(|f| !f.active).count();
-        let mut surplus = healed.saturating_sub(HEALED_KEPT);
-        if surplus > 0 {
-            self.faults.retain(|f| {
-                let forget = !f.active && surplus > 0;
-                surplus -= usize::from(forget);
-                !forget
-            });
+    /// Makes a board on which remapping rows has failed a good one again, unless another fault says that it is not.
+    pub(crate) fn restore(&mut self, device: DeviceRef) {
+        let fails = self.gpu(device).is_some_and(|gpu| {
+            let mut faults = self.faults.of(device);
+            faults.any(|f| fails_remapping(&f.fault, &gpu.board))
+        });
+        if let Some(gpu) = self.gpu_mut(device) {
+            gpu.readings.remap_failed &= fails;
         }
+    }
+
+    /// Takes from devices what ailed them; returns the ids of what did.
+    fn relieve(&mut self, healed: Vec<Healed>, now: Duration) -> Vec<u64> {
+        let mut devices: Vec<DeviceRef> = healed.iter().map(|healed| healed.device).collect();
+        devices.sort_unstable();
+        devices.dedup();
+        for device in devices {
+            self.refresh(device, now, true);
+        }
+        self.faults.trim();
+        healed.into_iter().map(|healed| healed.id).collect()
     }
 }

@@ -2,9 +2,11 @@
 
 use std::time::Duration;
 
-use mirage_model::plan::{Driver, Fault, FaultPlan, When};
+use mirage_model::plan::{DeviceRef, Driver, Fault, FaultPlan, When};
 use mirage_model::xid;
-use mirage_sim::{EventKind, FaultSelector, Input, Phase, Readings, Refusal, World, reasons};
+use mirage_sim::{
+    Answer, EventKind, FaultSelector, Input, Phase, Readings, Refusal, World, reasons,
+};
 
 use crate::fleet::*;
 
@@ -284,6 +286,90 @@ fn rows_are_remapped_and_remapping_can_fail() {
     assert!(r.remap_failed);
     assert_eq!(r.recovery_action, 1);
     assert!(world.xids().contains(&64));
+}
+
+#[test]
+fn a_failed_remap_outlasts_a_reset_but_not_its_healing() {
+    let failed = Fault::RowRemap {
+        uncorrectable: true,
+        failed: true,
+    };
+    for fault in [failed, Fault::Xid(64), Fault::Xid(161)] {
+        let shows = |world: &World| world.readings().remap_failed;
+        let mut world = world("h100-sxm5-80gb", 2);
+        world.strike(fault.clone());
+        assert!(shows(&world), "{fault:?}");
+        heal(&mut world);
+        assert!(!shows(&world), "{fault:?}");
+
+        // The driver forgets at a reset what it asked for; the board stays as it is.
+        world.strike(fault.clone());
+        let device = device(0);
+        world.ask(Input::Reset { device }).unwrap();
+        assert!(shows(&world), "{fault:?}");
+        assert!(!world.readings().reset_required);
+        let heal = Input::Heal(FaultSelector::Devices(vec![device]));
+        world.ask(heal).unwrap();
+        assert!(!shows(&world), "{fault:?}");
+
+        // By itself, too, and while another says the same it stays.
+        let for_a_while = FaultPlan {
+            heal_after: Some(Duration::from_secs(5)),
+            ..now(fault.clone())
+        };
+        world.ask(Input::Inject(for_a_while)).unwrap();
+        let other = if fault == Fault::Xid(64) { 161 } else { 64 };
+        world.strike(Fault::Xid(other));
+        world.run(6);
+        assert!(shows(&world), "{fault:?}");
+        world.ask(Input::Heal(FaultSelector::All)).unwrap();
+        assert!(!shows(&world), "{fault:?}");
+    }
+}
+
+#[test]
+fn a_fleet_that_is_struck_at_once_tells_of_every_gpu() {
+    let mut plan = plan("t4", 100);
+    let node = plan.nodes[0].clone();
+    let named = |n| mirage_model::plan::NodePlan {
+        name: format!("n-{n}").into(),
+        ..node.clone()
+    };
+    plan.nodes = (0..20).map(named).collect();
+    let on = |node| {
+        (0..100).map(move |gpu| DeviceRef {
+            node,
+            gpu,
+            instance: None,
+        })
+    };
+    let devices: Vec<_> = (0..20).flat_map(on).collect();
+    let mut world = World::new(&plan);
+    let everywhere = |fault| {
+        Input::Inject(FaultPlan {
+            devices: devices.clone(),
+            ..now(fault)
+        })
+    };
+    world.ask(everywhere(Fault::Xid(13))).unwrap();
+    assert!(world.faults().len() <= 256, "none of them lasts");
+    let events = world.drain_events();
+    let told = events.iter().filter(|e| e.kind == EventKind::Xid);
+    assert_eq!(told.count(), devices.len());
+
+    world.ask(everywhere(Fault::Lost)).unwrap();
+    assert_eq!(
+        world.faults().iter().filter(|f| f.active).count(),
+        devices.len()
+    );
+    let all = Input::Heal(FaultSelector::Devices(devices.clone()));
+    let Ok(Answer::Faults { ids }) = world.ask(all) else {
+        panic!("they heal");
+    };
+    assert_eq!(ids.len(), devices.len());
+    let lost = |d: &&DeviceRef| world.gpu(**d).unwrap().readings().lost;
+    assert_eq!(devices.iter().filter(lost).count(), 0);
+    assert!(world.faults().len() <= 256);
 }
 
 #[test]
