@@ -25,7 +25,7 @@ pub struct Identity {
     pub pci: PciAddress,
     /// N of `/dev/nvidiaN`.
     pub minor: u32,
-    /// NUMA node; the first half of a node's GPUs sits on socket 0.
+    /// NUMA node; the first half of a node's GPUs sits on socket 0, and no board on both.
     pub numa: i32,
     /// Module number on the baseboard, from 1; always 1 for cards.
     pub module_id: u32,
@@ -85,8 +85,8 @@ impl Identity {
         let uuid = given
             .and_then(|g| g.uuid.clone())
             .unwrap_or_else(|| format!("GPU-{}", own.hyphenated()));
+        let share = board.gpus_per_serial.max(1);
         let serial = given.and_then(|g| g.serial.clone()).unwrap_or_else(|| {
-            let share = board.gpus_per_serial.max(1);
             let first = index - index % share;
             serial(if first == index {
                 own
@@ -100,7 +100,7 @@ impl Identity {
             serial,
             pci,
             minor: index,
-            numa: i32::from(count > 1 && index >= count.div_ceil(2)),
+            numa: i32::from(count > 1 && index >= count.div_ceil(2).next_multiple_of(share)),
             // Cards in slots all call themselves module 1.
             module_id: match board.form_factor {
                 FormFactor::Pcie => 1,

@@ -104,6 +104,23 @@ fn superchips_share_serials_and_k80s_their_board() {
 }
 
 #[test]
+fn no_board_sits_on_two_sockets() {
+    for key in ["tesla-k80", "gb200"] {
+        for count in 1..=16 {
+            let id = |index| Identity::of("n", index, count, &board(key), None);
+            for (one, other) in (1..count).map(|index| (id(index - 1), id(index))) {
+                assert!(
+                    one.serial != other.serial || one.numa == other.numa,
+                    "{key}"
+                );
+            }
+        }
+        let numa = |index, count| Identity::of("n", index, count, &board(key), None).numa;
+        assert_eq!((numa(1, 2), numa(1, 4), numa(2, 4)), (0, 0, 1));
+    }
+}
+
+#[test]
 fn instances_have_stable_ids_of_their_own() {
     let gpu = "GPU-cc0557e3-8fbd-51f0-b7d3-7a548c581d7f";
     let id = instance_uuid(gpu, 7, 0);
