@@ -8,6 +8,8 @@ use crate::statedir::StateDir;
 const SONAME: &str = "libnvidia-ml.so.1";
 /// The name some ask for first.
 const UNVERSIONED: &str = "libnvidia-ml.so";
+/// Both.
+pub const NAMES: [&str; 2] = [SONAME, UNVERSIONED];
 /// Where a directory with the links goes in a state directory.
 const LINKS: &str = "lib";
 /// Where the library may lie from the executable's directory: installed, then as cargo builds it.
@@ -29,7 +31,7 @@ pub fn directory(state: &mut StateDir) -> Option<PathBuf> {
         return library.parent().map(Path::to_path_buf);
     }
     let links = state.directory(LINKS).ok()?;
-    for name in [SONAME, UNVERSIONED] {
+    for name in NAMES {
         state.link(Path::new(LINKS).join(name), &library).ok()?;
     }
     Some(links)

@@ -1,8 +1,10 @@
 //! The state directory: where one `mirage up` keeps its state files and its control socket.
 //!
 //! It is locked for as long as the process lives, so two engines never write the same files.
-//! What was made in it is removed at the end, and nothing else.
+//! What was made in it is removed at the end, and nothing else. The lock's file tells which directories
+//! its holder made, so that whoever comes after a killed one can do that for it.
 
+use std::collections::HashSet;
 use std::ffi::OsStr;
 use std::fs::{self, DirBuilder, File, OpenOptions, TryLockError};
 use std::io::{ErrorKind, Read, Seek, Write};
@@ -11,7 +13,8 @@ use std::os::unix::net::UnixListener;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result, bail};
-use mirage_state::STATE;
+use mirage_state::layout::header_flags;
+use mirage_state::{Reader, STATE};
 
 use crate::library;
 
@@ -24,6 +27,10 @@ const LOCK: &str = "lock";
 const TRIES: u32 = 1000;
 /// Longest path a Unix socket can have, its NUL included.
 const SOCKET_PATH_MAX: usize = 108;
+/// How the lock's file calls the state directory itself.
+const ITSELF: &str = ".";
+/// Most of a lock's file that is read: the names of a large fleet's nodes.
+const LOCK_MAX: u64 = 32 << 20;
 
 /// A state directory held by this process.
 #[derive(Debug)]
@@ -33,6 +40,8 @@ pub struct StateDir {
     made: bool,
     /// Files, links and directories made here, in order.
     entries: Vec<PathBuf>,
+    /// Directories in it that a killed holder made and nobody has asked for yet.
+    inherited: HashSet<String>,
     lock: File,
 }
 
@@ -45,13 +54,19 @@ impl StateDir {
             made |= make(path)?;
             let held = hold(path);
             match held {
-                Ok((path, lock)) => {
-                    return Ok(Self {
+                Ok((path, lock, mut inherited)) => {
+                    let was_made = inherited.remove(ITSELF);
+                    let held = Self {
                         path,
-                        made,
+                        made: made || was_made,
                         entries: Vec::new(),
+                        inherited,
                         lock,
-                    });
+                    };
+                    if made && !was_made {
+                        held.note(ITSELF)?;
+                    }
+                    return Ok(held);
                 }
                 // Whoever held it took it away as we came.
                 Err(error) if tries > 0 && is_gone(&error) => tries -= 1,
@@ -105,13 +120,41 @@ impl StateDir {
         Ok(listener)
     }
 
-    /// Makes a directory in it; one that is there already is used and left there.
+    /// Makes a directory in it; one that is there already is used and left there, unless a killed holder made it.
     pub fn directory(&mut self, name: &str) -> Result<PathBuf> {
         let path = self.path.join(name);
-        if make(&path)? {
+        let is_new = make(&path)?;
+        let was_made = self.inherited.remove(name);
+        if is_new && !was_made {
+            self.note(name)?;
+        }
+        if is_new || was_made {
             self.entries.push(path.clone());
         }
         Ok(path)
+    }
+
+    /// Notes in the lock's file that a directory was made here.
+    fn note(&self, name: &str) -> Result<()> {
+        writeln!(&self.lock, "{name}")
+            .with_context(|| format!("writing the lock {}", self.path.join(LOCK).display()))
+    }
+
+    /// Takes away what is left of nodes that a killed holder had and this one has not: clients would find them
+    /// beside the living ones. A node that was installed there since, without an engine, stays.
+    pub fn clear_leftovers(&mut self) {
+        for name in std::mem::take(&mut self.inherited) {
+            let path = self.path.join(name);
+            let state = path.join(STATE);
+            if Reader::open(&state).is_ok_and(|state| state.flags() & header_flags::STATIC != 0) {
+                continue;
+            }
+            let names = [STATE, mirage_state::LOCK, SOCKET].into_iter();
+            let names = names.chain(library::NAMES);
+            let files = names.map(|name| path.join(name));
+            let files = files.filter(|file| file.symlink_metadata().is_ok_and(|at| !at.is_dir()));
+            remove([path.clone()].into_iter().chain(files).collect());
+        }
     }
 
     /// Makes a symbolic link in it, in place of an older one.
@@ -139,6 +182,7 @@ impl StateDir {
 impl Drop for StateDir {
     fn drop(&mut self) {
         remove(std::mem::take(&mut self.entries));
+        self.clear_leftovers();
         // Before it is let go, so that whoever waits for it finds no lock of ours. What somebody
         // put in its place is not ours.
         let lock = self.path.join(LOCK);
@@ -152,8 +196,9 @@ impl Drop for StateDir {
     }
 }
 
-/// Locks a directory; with its path as others may be told it, wherever they stand.
-fn hold(path: &Path) -> Result<(PathBuf, File)> {
+/// Locks a directory; with its path as others may be told it, wherever they stand, and the directories that a
+/// killed holder made.
+fn hold(path: &Path) -> Result<(PathBuf, File, HashSet<String>)> {
     let path = path
         .canonicalize()
         .with_context(|| format!("finding the directory {}", path.display()))?;
@@ -171,9 +216,9 @@ fn hold(path: &Path) -> Result<(PathBuf, File)> {
         Err(TryLockError::WouldBlock) => {
             let mut holder = String::new();
             let _ = (&lock).take(32).read_to_string(&mut holder);
-            let holder = match holder.trim() {
-                "" => "another process".into(),
-                pid => format!("process {pid}"),
+            let holder = match holder.lines().next() {
+                None | Some("") => "another process".into(),
+                Some(pid) => format!("process {pid}"),
             };
             bail!(
                 "the state directory {} is in use by {holder}; end that one, or give this one its \
@@ -190,11 +235,26 @@ fn hold(path: &Path) -> Result<(PathBuf, File)> {
         let gone = std::io::Error::from(ErrorKind::NotFound);
         return Err(gone).with_context(|| format!("locking {}", lock_path.display()));
     }
+    // Only one that was killed leaves its lock.
+    let mut left = Vec::new();
+    (&lock)
+        .take(LOCK_MAX)
+        .read_to_end(&mut left)
+        .with_context(|| format!("reading the lock {}", lock_path.display()))?;
+    let left = String::from_utf8_lossy(&left);
+    let names = left.lines().skip(1);
+    let is_ours = |name: &&str| *name == ITSELF || is_plain(name) && path.join(name).is_dir();
+    let inherited: HashSet<String> = names.filter(is_ours).map(Into::into).collect();
+    let mut text = format!("{}\n", std::process::id());
+    for name in &inherited {
+        text.push_str(name);
+        text.push('\n');
+    }
     lock.set_len(0)
         .and_then(|()| lock.rewind())
-        .and_then(|()| writeln!(lock, "{}", std::process::id()))
+        .and_then(|()| lock.write_all(text.as_bytes()))
         .with_context(|| format!("writing the lock {}", lock_path.display()))?;
-    Ok((path, lock))
+    Ok((path, lock, inherited))
 }
 
 /// Whether this open file is the one that lies there.
@@ -426,6 +486,81 @@ mod tests {
         fs::write(root.path().join(LOCK), "another's").unwrap();
         drop(held);
         assert!(root.path().join(LOCK).exists());
+    }
+
+    /// As if the holder had been killed: it lets go of the lock, and everything stays.
+    fn kill(mut held: StateDir) {
+        held.entries.clear();
+        held.inherited.clear();
+        held.lock = File::open("/dev/null").unwrap();
+    }
+
+    #[test]
+    fn whoever_comes_after_a_killed_one_tidies_up_for_it() {
+        let root = tempfile::tempdir().unwrap();
+        let path = root.path().join("state");
+        let start = || StateDir::take(&path).unwrap();
+        let mut first = start();
+        fs::create_dir(path.join("mine")).unwrap();
+        for name in ["node-a", "node-b", "still", "mine", "lib"] {
+            let directory = first.directory(name).unwrap();
+            fs::write(directory.join(STATE), "").unwrap();
+            first
+                .link(format!("{name}/control.sock"), Path::new("../control.sock"))
+                .unwrap();
+        }
+        fs::write(path.join("node-b/kept"), "").unwrap();
+        kill(first);
+
+        // One after another is killed, and nothing is forgotten.
+        kill(start());
+        let mut next = start();
+        let refused = StateDir::take(&path).unwrap_err().to_string();
+        let pid = std::process::id();
+        assert!(refused.contains(&format!("by process {pid};")), "{refused}");
+        next.directory("still").unwrap();
+        next.clear_leftovers();
+        assert!(!path.join("node-a").exists() && !path.join("lib").exists());
+        assert!(path.join("still/state").exists(), "it is in use again");
+        assert!(path.join("mine/state").exists(), "nobody made it");
+        let names = fs::read_dir(path.join("node-b")).unwrap();
+        let names: Vec<_> = names.map(|entry| entry.unwrap().file_name()).collect();
+        assert_eq!(names, ["kept"], "it is somebody else's");
+
+        fs::remove_dir_all(path.join("mine")).unwrap();
+        fs::remove_dir_all(path.join("node-b")).unwrap();
+        fs::remove_file(path.join("still/state")).unwrap();
+        fs::remove_file(path.join("still/control.sock")).unwrap();
+        drop(next);
+        assert!(!path.exists(), "the first one made it");
+    }
+
+    #[test]
+    fn a_node_installed_since_stays() {
+        let root = tempfile::tempdir().unwrap();
+        let path = root.path().join("state");
+        let mut first = StateDir::take(&path).unwrap();
+        let state = first.directory("node-a").unwrap().join(STATE);
+        kill(first);
+        let image = mirage_state::Image::default();
+        fs::write(&state, image.to_bytes().unwrap()).unwrap();
+        drop(StateDir::take(&path).unwrap());
+        assert!(state.exists());
+    }
+
+    #[test]
+    fn a_lock_full_of_nonsense_is_taken_as_it_is() {
+        let root = tempfile::tempdir().unwrap();
+        let outside = root.path().join("outside");
+        let path = root.path().join("state");
+        fs::create_dir(&outside).unwrap();
+        fs::write(outside.join(STATE), "").unwrap();
+        fs::create_dir(&path).unwrap();
+        let text = b"12\n../outside\n/tmp\n\n..\nnode\xff\nlock\n";
+        fs::write(path.join(LOCK), text).unwrap();
+        drop(StateDir::take(&path).unwrap());
+        assert!(outside.join(STATE).exists());
+        assert!(path.exists() && !path.join(LOCK).exists());
     }
 
     #[test]

@@ -38,7 +38,12 @@ impl std::fmt::Debug for Files {
 
 impl Files {
     /// No files, but the directory is held as long as this lives.
-    pub fn held(directory: StateDir) -> Self {
+    pub fn held(mut directory: StateDir) -> Self {
+        directory.clear_leftovers();
+        Self::of(directory)
+    }
+
+    fn of(directory: StateDir) -> Self {
         Self {
             directory: Some(directory),
             ..Self::default()
@@ -47,10 +52,13 @@ impl Files {
 
     /// A file for every node of the plan.
     pub fn open(directory: StateDir, plan: &Plan) -> Result<Self> {
-        let mut files = Self::held(directory);
+        let mut files = Self::of(directory);
         files.is_wanted = true;
         for node in &plan.nodes {
             files.add(&node.name)?;
+        }
+        if let Some(directory) = &mut files.directory {
+            directory.clear_leftovers();
         }
         Ok(files)
     }
