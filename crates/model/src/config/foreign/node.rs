@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use super::Reading;
-use super::keys::{find, integer, strangers, text};
+use super::keys::{Shape, find, integer, mappings, shapes, strangers, text};
 use super::usage::Room;
 use crate::board::Board;
 use crate::config::fleet::{Roster, mig};
@@ -38,16 +38,13 @@ impl Reading<'_> {
             self.problems.push(Problem::new(at, message).help(NAMES));
             return;
         }
-        let Some(pool) = self.body(node, at) else {
-            return;
-        };
+        let pool = self.body(node, at);
         let index = u32::try_from(roster.plan.nodes.len()).unwrap_or(u32::MAX);
-        let before = self.problems.len();
         let written = find(node, "gpus").map(|(_, gpus)| gpus);
-        roster.add(&pool, name, None, at, written, &mut self.problems);
-        if self.problems.len() > before {
-            return;
+        if let Some(pool) = &pool {
+            roster.add(pool, name, None, at, written, &mut self.problems);
         }
+        // Also of a node that cannot be: all that is wrong is told at once.
         let gpus = written.and_then(Node::items);
         for (gpu, number) in gpus.unwrap_or(&[]).iter().zip(0u32..) {
             let device = |instance| DeviceRef {
@@ -55,7 +52,10 @@ impl Reading<'_> {
                 gpu: number,
                 instance,
             };
-            let room = |instance| Room::of(&pool.gpus[number as usize], instance);
+            let gpu_plan = pool
+                .as_ref()
+                .and_then(|pool| pool.gpus.get(number as usize));
+            let room = |instance| Room::of(gpu_plan, instance);
             let label = format!("{name}-gpu-{number}");
             let instances = find(gpu, "migdevices").and_then(|(_, list)| list.items());
             match (instances, find(gpu, "metrics").or(find(gpu, "status"))) {
@@ -83,6 +83,18 @@ impl Reading<'_> {
             let message = format!("a node must be a mapping, not {}", node.shape());
             self.problems.push(Problem::new(node.span, message));
             return None;
+        }
+        let wanted = [
+            ("gpuproduct", Shape::Text),
+            ("gpus", Shape::List),
+            ("otherdevices", Shape::List),
+            ("driverversion", Shape::Text),
+            ("cudaversion", Shape::Text),
+            ("isdynamicmigenabled", Shape::Flag),
+        ];
+        shapes(node, &wanted, &mut self.problems);
+        for list in ["gpus", "otherdevices"] {
+            mappings(node, list, &mut self.problems);
         }
         let memory = integer(node, "gpumemory", (64, 16 << 20), &mut self.problems);
         let product =
@@ -158,11 +170,7 @@ impl Reading<'_> {
     }
 
     fn gpus(&mut self, list: &Node, board: &Arc<Board>) -> Option<Vec<GpuPlan>> {
-        let Some(items) = list.items() else {
-            let message = format!("`gpus` must be a list, not {}", list.shape());
-            self.problems.push(Problem::new(list.span, message));
-            return None;
-        };
+        let items = list.items().unwrap_or(&[]);
         if items.len() > MAX_GPUS_PER_NODE {
             let count = items.len();
             let message =
@@ -175,6 +183,14 @@ impl Reading<'_> {
 
     fn gpu(&mut self, gpu: &Node, board: &Arc<Board>) -> GpuPlan {
         strangers(gpu, GPU_KEYS, &mut self.warnings);
+        let wanted = [
+            ("id", Shape::Text),
+            ("migdevices", Shape::List),
+            ("metrics", Shape::Mapping),
+            ("status", Shape::Mapping),
+        ];
+        shapes(gpu, &wanted, &mut self.problems);
+        mappings(gpu, "migdevices", &mut self.problems);
         let uuid = self.id(gpu);
         let mig = match find(gpu, "migdevices") {
             Some((_, list)) => self.instances(list, board),
@@ -206,8 +222,23 @@ impl Reading<'_> {
     fn instances(&mut self, list: &Node, board: &Board) -> Option<Vec<GivenInstance>> {
         let mut wanted = Vec::new();
         for item in list.items().unwrap_or(&[]) {
+            if item.entries().is_none() {
+                continue;
+            }
             strangers(item, MIG_KEYS, &mut self.warnings);
+            let known = [
+                ("id", Shape::Text),
+                ("name", Shape::Text),
+                ("metrics", Shape::Mapping),
+                ("status", Shape::Mapping),
+            ];
+            shapes(item, &known, &mut self.problems);
             let Some(name) = text(item, "name") else {
+                if find(item, "name")
+                    .is_some_and(|(_, name)| !name.is_null() && name.scalar().is_none())
+                {
+                    continue;
+                }
                 let problem = Problem::new(item.span, "a MIG device has no `name`");
                 self.problems
                     .push(problem.help("add its profile, for example `name: 1g.5gb`"));

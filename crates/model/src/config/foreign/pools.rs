@@ -6,7 +6,7 @@
 use std::sync::Arc;
 
 use super::Reading;
-use super::keys::{find, integer, strangers, text};
+use super::keys::{Shape, find, integer, mappings, shapes, strangers, text};
 use crate::config::fleet::{Roster, flavour};
 use crate::config::form::NAMES;
 use crate::config::language::is_name;
@@ -37,6 +37,11 @@ impl Reading<'_> {
     pub(super) fn pools(&mut self, root: &Node, plan: &mut Plan) {
         let known = ["nodepools", "nodepoollabelkey", "migstrategy"];
         strangers(root, &known, &mut self.warnings);
+        let wanted = [
+            ("nodepools", Shape::Mapping),
+            ("nodepoollabelkey", Shape::Text),
+        ];
+        shapes(root, &wanted, &mut self.problems);
         if let Some(label) = text(root, "nodepoollabelkey") {
             plan.pool_label = label.into();
         }
@@ -117,11 +122,17 @@ impl Reading<'_> {
             &["backend", "profile", "overrides"],
             &mut self.warnings,
         );
+        let pool_shapes = [("gpu", Shape::Mapping), ("resources", Shape::List)];
+        shapes(pool, &pool_shapes, &mut self.problems);
+        mappings(pool, "resources", &mut self.problems);
+        let gpu_shapes = [("profile", Shape::Text), ("overrides", Shape::Mapping)];
+        shapes(gpu, &gpu_shapes, &mut self.problems);
         let product = find(gpu, "profile").and_then(|(_, node)| Some((node.text()?, node.span)));
         let board = self.product(product, None, at)?;
         let mut count = self.defaults.gpus.unwrap_or(board.gpus_per_node) as usize;
         if let Some((_, overrides)) = find(gpu, "overrides") {
             strangers(overrides, &["devicecount", "devices"], &mut self.warnings);
+            shapes(overrides, &[("devices", Shape::List)], &mut self.problems);
             let most = MAX_GPUS_PER_NODE as u64;
             let given = integer(overrides, "devicecount", (0, most), &mut self.problems);
             let listed = find(overrides, "devices").and_then(|(_, list)| list.items());

@@ -3,12 +3,13 @@
 use std::time::Duration;
 
 use super::Reading;
-use super::keys::{find, integer, number, strangers, text};
+use super::keys::{Shape, find, integer, number, shaped, shapes, strangers, text};
 use crate::config::workload::{INTENSITY, PROCESS};
 use crate::plan::{
     ActivityStep, Amount, DeviceRef, Function, GpuPlan, Limits, Owner, Range, WorkloadKind,
     WorkloadPlan,
 };
+use crate::quantity::clip;
 use crate::yaml::{Node, Problem};
 
 const PERCENT: (f64, f64) = (0.0, 100.0);
@@ -30,12 +31,14 @@ pub(super) struct Room {
 }
 
 impl Room {
-    pub(super) fn of(gpu: &GpuPlan, instance: Option<u32>) -> Self {
-        let usable_mib = gpu.memory_usable_mib(instance).unwrap_or(0);
+    /// The memory of a GPU or of one of its instances; none of a GPU that could not be read.
+    pub(super) fn of(gpu: Option<&GpuPlan>, instance: Option<u32>) -> Self {
+        let usable_mib = gpu.and_then(|gpu| gpu.memory_usable_mib(instance));
+        let usable_mib = usable_mib.unwrap_or(0);
         Self {
-            total_mib: match instance {
-                None => gpu.board.memory_total_mib,
-                Some(_) => usable_mib,
+            total_mib: match (gpu, instance) {
+                (Some(gpu), None) => gpu.board.memory_total_mib,
+                _ => usable_mib,
             },
             usable_mib,
             claimed_mib: 0,
@@ -59,6 +62,7 @@ impl Reading<'_> {
                 &["metadata", "utilization", "fbused"],
                 &mut self.warnings,
             );
+            shapes(metrics, &[("metadata", Shape::Mapping)], &mut self.problems);
             let owner = find(metrics, "metadata").and_then(|(_, pod)| owner(pod, ""));
             let busy = number(metrics, "utilization", PERCENT, &mut self.problems);
             let busy = busy.map(|busy| Range {
@@ -76,6 +80,11 @@ impl Reading<'_> {
             &["allocatedby", "podgpuusagestatus"],
             &mut self.warnings,
         );
+        let wanted = [
+            ("allocatedby", Shape::Mapping),
+            ("podgpuusagestatus", Shape::Mapping),
+        ];
+        shapes(status, &wanted, &mut self.problems);
         let pod = find(status, "allocatedby").map(|(_, pod)| pod);
         let uses = find(status, "podgpuusagestatus").and_then(|(_, uses)| uses.entries());
         let uses = uses.unwrap_or(&[]);
@@ -90,6 +99,8 @@ impl Reading<'_> {
         }
         for (position, (uid, usage)) in uses.iter().enumerate() {
             strangers(usage, USE, &mut self.warnings);
+            let what = format!("`{}`", clip(&uid.text));
+            shaped(usage, Shape::Mapping, &what, &mut self.problems);
             let owner = pod.and_then(|pod| owner(pod, &uid.text));
             let busy = self.range(usage);
             let memory = self.memory(usage, &mut room);
