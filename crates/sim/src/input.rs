@@ -232,7 +232,7 @@ pub enum Refusal {
         why: String,
     },
     /// A value outside what the board takes.
-    #[error("{what} on {device}: {given} is outside {low} to {high}")]
+    #[error("{what} on {device}: {} is outside {low} to {high}", short(*.given))]
     OutOfRange {
         /// What was attempted.
         what: &'static str,
@@ -287,4 +287,33 @@ pub enum Refusal {
         /// On which device.
         device: String,
     },
+}
+
+/// A number without more digits than anybody reads.
+fn short(number: f64) -> String {
+    if number.abs() < 1e15 {
+        number.to_string()
+    } else {
+        format!("{number:e}")
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_refusal_has_no_line_of_digits() {
+        let refusal = |given| Refusal::OutOfRange {
+            what: "cooling factor",
+            device: "a/0".into(),
+            given,
+            low: 0.1,
+            high: 100.0,
+        };
+        let told = refusal(250.5).to_string();
+        assert_eq!(told, "cooling factor on a/0: 250.5 is outside 0.1 to 100");
+        let told = refusal(1e300).to_string();
+        assert_eq!(told, "cooling factor on a/0: 1e300 is outside 0.1 to 100");
+    }
 }

@@ -80,6 +80,10 @@ impl World {
         now: Duration,
         what: Option<&str>,
     ) {
+        let device = DeviceRef {
+            instance: device.instance.filter(|_| !is_of_the_board(number)),
+            ..device
+        };
         let message = self.xid_line(device, number, what);
         let Some(gpu) = self.gpu_mut(device) else {
             return;
@@ -112,9 +116,11 @@ impl World {
             79 => "GPU has fallen off the bus.",
             _ => xid::xid(number).map_or("unknown error", |row| row.meaning),
         });
+        let at = self.instance_ids(device);
         let who = gpu
             .tasks
-            .first()
+            .iter()
+            .find(|task| at.is_none() || task.instance == at)
             .and_then(|task| Some((task.pid, &self.slot(task.slot)?.shape.process)))
             .map_or_else(
                 || "pid='<unknown>', name=<unknown>".to_owned(),
@@ -169,6 +175,21 @@ impl World {
             self.end(slot, reason.clone(), 1, now);
         }
     }
+}
+
+/// Whether this Xid is about the whole board, whichever of its instances it was reported for.
+fn is_of_the_board(number: u32) -> bool {
+    let is = |effect: &Effect| {
+        matches!(
+            effect,
+            Effect::KillAll
+                | Effect::Lost
+                | Effect::Missing
+                | Effect::LinkDown
+                | Effect::PowerBrake
+        )
+    };
+    xid::xid(number).is_some_and(|row| row.effects.iter().any(is))
 }
 
 /// Counters and pending flags an effect leaves behind.

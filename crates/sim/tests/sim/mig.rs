@@ -271,17 +271,36 @@ fn an_xid_names_the_instance_it_struck() {
     world.start(on_instance("two", 1, 50.0));
     world.run(1);
     world.drain_events();
+    let pids: Vec<u32> = world.processes(0, 0).iter().map(|p| p.pid).collect();
     let mut fault = now(Fault::Xid(31));
     fault.devices[0].instance = Some(1);
     world.ask(Input::Inject(fault)).unwrap();
     let events = world.drain_events();
     let xid = events.iter().find(|e| e.kind == EventKind::Xid).unwrap();
     assert_eq!((xid.data, xid.gi, xid.ci), (31, Some(second), Some(0)));
+    let who = format!("31, pid={},", pids[1]);
+    assert!(xid.message.contains(&who), "{} {pids:?}", xid.message);
     assert_eq!(*world.workload("one").unwrap().phase(), Phase::Running);
     assert!(matches!(
         world.workload("two").unwrap().phase(),
         Phase::Ended(_)
     ));
+}
+
+#[test]
+fn an_xid_about_the_board_names_no_instance() {
+    for fault in [Fault::Lost, Fault::Xid(79), Fault::Xid(95)] {
+        let mut world = world("a100-sxm4-40gb", 1);
+        mig(&mut world, MigOp::Enable(true)).unwrap();
+        create(&mut world, "3g.20gb");
+        world.drain_events();
+        let mut fault = now(fault);
+        fault.devices[0].instance = Some(0);
+        world.ask(Input::Inject(fault)).unwrap();
+        let events = world.drain_events();
+        let xid = events.iter().find(|e| e.kind == EventKind::Xid).unwrap();
+        assert_eq!((xid.gi, xid.ci), (None, None), "{}", xid.data);
+    }
 }
 
 #[test]
