@@ -129,6 +129,10 @@ pub fn read(path: &Path) -> Result<String> {
     let bytes = std::fs::read(path).map_err(trouble)?;
     String::from_utf8(bytes).map_err(|error| {
         let at = error.utf8_error().valid_up_to();
-        usage(format!("reading {shown}: byte {at} is not UTF-8"))
+        let before = error.as_bytes().get(..at).unwrap_or_default();
+        let line = 1 + before.iter().filter(|byte| **byte == b'\n').count();
+        usage(format!(
+            "reading {shown}: byte {at} (line {line}) is not UTF-8; save the file in UTF-8"
+        ))
     })
 }

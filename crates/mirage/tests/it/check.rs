@@ -37,7 +37,10 @@ fn what_cannot_be_read_is_named() {
     let output = run(&["check", binary.to_str().unwrap(), "/nowhere.yaml"]);
     assert_eq!(output.status.code(), Some(2));
     let error = stderr(&output);
-    assert!(error.contains("byte 1 is not UTF-8"), "{error}");
+    assert!(
+        error.contains("byte 1 (line 1) is not UTF-8; save the file in UTF-8"),
+        "{error}"
+    );
     assert!(error.contains("/nowhere.yaml"), "{error}");
     assert_eq!(run(&["check"]).status.code(), Some(2));
 }
