@@ -35,12 +35,12 @@ impl World {
             self.report_xid(device, number, now, None);
         }
         let effects = row(fault, &board).map_or(&[][..], |row| &row.effects);
+        let (mut kills, mut kills_all) = (false, *fault == Fault::Lost && number.is_none());
         for effect in effects {
             match effect {
-                Effect::KillOne => self.kill(device, number, now, false),
-                Effect::KillAll | Effect::Lost | Effect::Missing => {
-                    self.kill(device, number, now, true);
-                }
+                // Not yet: the Xids that follow name the same process.
+                Effect::KillOne => kills = true,
+                Effect::KillAll | Effect::Lost | Effect::Missing => kills_all = true,
                 // Announced when the action has changed, with the old and the new one.
                 Effect::Follow(154) => {}
                 Effect::Follow(xid) => self.report_xid(device, *xid, now, None),
@@ -55,8 +55,8 @@ impl World {
                 }
             }
         }
-        if *fault == Fault::Lost && number.is_none() {
-            self.kill(device, None, now, true);
+        if kills || kills_all {
+            self.kill(device, number, now, kills_all);
         }
         if let Fault::Ecc {
             uncorrected: false,

@@ -272,14 +272,21 @@ fn an_xid_names_the_instance_it_struck() {
     world.run(1);
     world.drain_events();
     let pids: Vec<u32> = world.processes(0, 0).iter().map(|p| p.pid).collect();
-    let mut fault = now(Fault::Xid(31));
+    let mut fault = now(Fault::Xid(13));
     fault.devices[0].instance = Some(1);
     world.ask(Input::Inject(fault)).unwrap();
     let events = world.drain_events();
-    let xid = events.iter().find(|e| e.kind == EventKind::Xid).unwrap();
-    assert_eq!((xid.data, xid.gi, xid.ci), (31, Some(second), Some(0)));
-    let who = format!("31, pid={},", pids[1]);
-    assert!(xid.message.contains(&who), "{} {pids:?}", xid.message);
+    let xids: Vec<_> = events.iter().filter(|e| e.kind == EventKind::Xid).collect();
+    // And so does the one that tells of the clean-up after it.
+    assert_eq!(
+        xids.iter().map(|xid| xid.data).collect::<Vec<_>>(),
+        [13, 45]
+    );
+    for xid in xids {
+        assert_eq!((xid.gi, xid.ci), (Some(second), Some(0)));
+        let who = format!("{}, pid={},", xid.data, pids[1]);
+        assert!(xid.message.contains(&who), "{} {pids:?}", xid.message);
+    }
     assert_eq!(*world.workload("one").unwrap().phase(), Phase::Running);
     assert!(matches!(
         world.workload("two").unwrap().phase(),
