@@ -10,7 +10,7 @@ use std::io::{BufWriter, Write};
 use std::sync::Arc;
 use std::time::Duration;
 
-use anyhow::Result;
+use anyhow::{Context, Result};
 use clap::ValueEnum;
 use mirage_metrics::Exporter;
 use mirage_model::plan::Plan;
@@ -82,10 +82,21 @@ pub fn run(args: &Args) -> Result<()> {
             "--for and --every make more than {SAMPLES} samples; take fewer"
         )));
     }
-    let plan = args.source.plan(HOST)?;
-    let mut offline = Offline::new(plan);
+    let mut offline = Offline::new(args.source.plan(HOST)?);
     let mut out = BufWriter::with_capacity(1 << 16, std::io::stdout().lock());
-    printer.begin(&offline, &mut out)?;
+    play(args, every, &mut offline, &mut printer, &mut out)
+        .and_then(|()| Ok(out.flush()?))
+        .context("writing the simulation to standard output")
+}
+
+fn play(
+    args: &Args,
+    every: Duration,
+    offline: &mut Offline,
+    printer: &mut Printer,
+    out: &mut impl Write,
+) -> Result<()> {
+    printer.begin(offline, out)?;
     loop {
         let next = following(every, offline.world.now()).min(args.length);
         while offline.world.now() < next {
@@ -95,15 +106,13 @@ pub fn run(args: &Args) -> Result<()> {
         }
         if printer.wants_samples() {
             offline.refresh();
-            printer.sample(&offline, args.every.is_some(), &mut out)?;
+            printer.sample(offline, args.every.is_some(), out)?;
         }
         if offline.world.now() >= args.length {
             break;
         }
     }
-    printer.finish(&offline, &mut out)?;
-    out.flush()?;
-    Ok(())
+    printer.finish(offline, out)
 }
 
 /// The first multiple of `every` after `now`. A tick may reach beyond several: they share a sample.

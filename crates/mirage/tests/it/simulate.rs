@@ -38,6 +38,19 @@ fn the_same_arguments_print_the_same_bytes() {
 }
 
 #[test]
+fn a_full_disk_is_told_with_what_was_to_be_written() {
+    let full = std::fs::OpenOptions::new().write(true).open("/dev/full");
+    let output = crate::support::mirage()
+        .args(["simulate", "--for", "1s"])
+        .stdout(full.unwrap())
+        .output()
+        .unwrap();
+    assert_eq!(output.status.code(), Some(1));
+    let error = stderr(&output);
+    assert!(error.contains("writing the simulation to"), "{error}");
+}
+
+#[test]
 fn looking_changes_nothing() {
     let play = |every, print| {
         simulate(&[
