@@ -2,7 +2,7 @@
 
 use mirage_state::layout::{ComputeProfile, Instance, text};
 
-use super::{long_name, places, span, write_placements};
+use super::{long_name, span, write_placements};
 use crate::abi::{
     ComputeInstanceInfo, ComputeProfileInfo, ComputeProfileInfoV2, ComputeProfileInfoV3, Placement,
 };
@@ -137,7 +137,7 @@ pub fn compute_remaining_capacity(part: MigDevice, id: u32, out: Out<u32>) -> An
     Ok(())
 }
 
-/// `nvmlGpuInstanceGetComputeInstancePossiblePlacements`: those still free.
+/// `nvmlGpuInstanceGetComputeInstancePossiblePlacements`: those the profile has, taken or not, as for GPU instances.
 pub fn compute_possible_placements(
     part: MigDevice,
     id: u32,
@@ -145,11 +145,7 @@ pub fn compute_possible_placements(
     count: Out<u32>,
 ) -> Answer {
     let profile = by_id(&part, id)?;
-    let taken = taken(&part);
-    let free = places(profile.placements)
-        .filter(|&start| taken & span(start, profile.placement_size) == 0)
-        .fold(0, |mask, start| mask | 1 << start);
-    write_placements(free, profile.placement_size, to, count)
+    write_placements(profile.placements, profile.placement_size, to, count)
 }
 
 /// `nvmlGpuInstanceGetComputeInstances`: the count is output only.

@@ -175,6 +175,20 @@ fn instances_know_their_place() {
         nvmlGpuInstanceGetComputeInstanceById(found[0], 1, &mut handle()),
         6
     );
+    let instance = found[0];
+    let (mut places, mut placed) = ([Placement::default(); 8], 0);
+    // The profile's places, though the compute instance takes them all.
+    for (id, starts) in [(0, &[0, 1, 2][..]), (2, &[0][..])] {
+        let to = places.as_mut_ptr();
+        assert_eq!(
+            nvmlGpuInstanceGetComputeInstancePossiblePlacements(instance, id, to, &mut placed),
+            0
+        );
+        let found: Vec<u32> = places[..placed as usize].iter().map(|p| p.start).collect();
+        assert_eq!(found, starts);
+        let left = |to| nvmlGpuInstanceGetComputeInstanceRemainingCapacity(instance, id, to);
+        assert_eq!(number(left), Ok(0));
+    }
     let mut info = ComputeInstanceInfo::default();
     assert_eq!(nvmlComputeInstanceGetInfo_v2(compute, &mut info), 0);
     assert_eq!(
