@@ -8,6 +8,7 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use mirage_state::layout::{
     Board, Card, ComputeProfile, GpuProfile, Instance, Live, Process, flags, header_flags, text,
+    vendors,
 };
 use mirage_state::lookup::{self, Source};
 use mirage_state::visible::{self, Sources, Visible};
@@ -43,7 +44,7 @@ impl Session {
 
     fn new(reader: Reader, sources: Sources) -> Result<Session, Fault> {
         let instances = reader.tables(|tables| tables.instances().collect::<Vec<_>>());
-        let visible = sources.decide(reader.cards(), &instances.unwrap_or_default());
+        let mut visible = sources.decide(reader.cards(), &instances.unwrap_or_default());
         if !reader
             .cards()
             .iter()
@@ -51,6 +52,14 @@ impl Session {
         {
             return Err(Fault::DriverNotLoaded);
         }
+        // Boards of other makers have drivers of their own; where all are such, this one is not loaded.
+        let theirs = |card: &Card| reader.boards()[card.board as usize].vendor != vendors::NVIDIA;
+        if !reader.cards().is_empty() && reader.cards().iter().all(theirs) {
+            return Err(Fault::DriverNotLoaded);
+        }
+        visible
+            .gpus
+            .retain(|&gpu| !theirs(&reader.cards()[gpu as usize]));
         let place = |(gpu, card): (u32, &Card)| Place {
             tag: tag(text(&card.uuid).as_bytes()),
             visible: visible.gpus.contains(&gpu),

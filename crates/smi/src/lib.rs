@@ -213,7 +213,7 @@ fn no_driver(code: Code) -> Stop {
     let message = match code {
         Code::DRIVER_NOT_LOADED => String::from(
             "NVIDIA-SMI has failed because it couldn't communicate with the NVIDIA driver. \
-             There is no simulated node to read: start `mirage up`, or name a state in MIRAGE_STATE.",
+             There is no simulated node with NVIDIA boards to read: start `mirage up`, or name a state in MIRAGE_STATE.",
         ),
         code => format!("Failed to initialize NVML: {code}"),
     };

@@ -1,6 +1,6 @@
 //! Which GPUs a process sees, numbered anew.
 
-use mirage_state::layout::text;
+use mirage_state::layout::{text, vendors};
 
 use super::*;
 
@@ -33,6 +33,27 @@ fn no_visible_gpu_is_no_error() {
     with("NVIDIA_VISIBLE_DEVICES", "void");
     client.init();
     assert_eq!(number(|to| nvmlDeviceGetCount_v2(to)), Ok(0));
+}
+
+#[test]
+fn boards_of_other_makers_are_not_shown() {
+    let client = Client::without_init(&node::idle("mi300x", 2));
+    assert_eq!(nvmlInit_v2(), 9, "their machine has another driver");
+    drop(client);
+    let mut image = node::idle("a100-sxm4-40gb", 3);
+    let mut statics = (*image.statics).clone();
+    let mut other = statics.boards[0];
+    other.vendor = vendors::AMD;
+    statics.boards.push(other);
+    image.statics = statics.into();
+    let mut cards = image.cards.to_vec();
+    cards[1].board = 1;
+    image.cards = cards.into();
+    let _client = Client::of(&image);
+    assert_eq!(number(|to| nvmlDeviceGetCount_v2(to)), Ok(2));
+    assert_eq!(number(|to| nvmlDeviceGetMinorNumber(gpu(1), to)), Ok(2));
+    let uuid = image.cards[1].uuid.as_ptr().cast();
+    assert_eq!(nvmlDeviceGetHandleByUUID(uuid, &mut handle()), 6);
 }
 
 #[test]
