@@ -165,7 +165,10 @@ pub fn gpm_mig_sample_get(gpu: Gpu, gi: u32, handle: Handle) -> Answer {
 }
 
 fn keep(sample: &Sample, gpu: &Gpu, live: &Live, instance: Option<&Instance>) {
-    let part = |of: fn(&Instance) -> u32, whole: u32| u64::from(instance.map_or(whole, of));
+    let busy = !gpu.session.is_idle();
+    let part = |of: fn(&Instance) -> u32, whole: u32| {
+        u64::from(instance.map_or(whole, |i| if busy { of(i) } else { 0 }))
+    };
     sample.set(Word::Gpu, gpu.index as u64 + 1);
     sample.set(Word::Time, gpu.session.now_us());
     sample.set(

@@ -28,10 +28,15 @@ impl Use {
             }
             Target::Mig(device) => {
                 let total = device.profile()?.memory;
+                let used = if device.gpu.session.is_idle() {
+                    0
+                } else {
+                    device.instance.memory_used.min(total)
+                };
                 Use {
                     total,
                     reserved: 0,
-                    used: device.instance.memory_used.min(total),
+                    used,
                 }
             }
         })

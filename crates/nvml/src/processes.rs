@@ -16,7 +16,9 @@ fn is_on(target: &Target, process: &Record) -> bool {
         Target::Gpu(_) => true,
         Target::Mig(device) => (process.gi, process.ci) == (device.instance.gi, device.instance.ci),
     };
-    instance && process.gpu as usize == target.gpu().index && process.end_ms == 0
+    let gpu = target.gpu();
+    let lives = process.end_ms == 0 && !gpu.session.is_idle();
+    instance && lives && process.gpu as usize == gpu.index
 }
 
 /// Runs `fill` over the living processes of a device; it begins anew with `start` when a tick comes in between.

@@ -162,6 +162,12 @@ impl Session {
         &self.reader.boards()[board as usize]
     }
 
+    /// Whether boards show themselves idle, as their engine is gone and with it all that ran.
+    #[inline]
+    pub fn is_idle(&self) -> bool {
+        self.idle.load(Relaxed)
+    }
+
     /// What tells a GPU's handle from another's.
     pub fn tag(&self, gpu: usize) -> u16 {
         self.places[gpu].tag
@@ -207,7 +213,7 @@ impl Session {
     /// One field of a GPU's live record.
     #[inline]
     pub fn live_field<F: Field>(&self, gpu: usize, offset: usize, get: fn(&Live) -> F) -> F {
-        if !self.idle.load(Relaxed)
+        if !self.is_idle()
             && let Some(value) = self.reader.field(gpu as u32, offset, get)
         {
             return value;
@@ -219,7 +225,7 @@ impl Session {
     pub fn live(&self, gpu: usize) -> Live {
         let live = self.reader.live_copy(gpu as u32);
         match live {
-            Some(live) if !self.idle.load(Relaxed) => live,
+            Some(live) if !self.is_idle() => live,
             live => idle(self.at(gpu).board(), live.unwrap_or_default()),
         }
     }

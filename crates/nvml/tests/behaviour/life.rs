@@ -1,6 +1,8 @@
 //! Init and shutdown, a state that is replaced under a client, forks, and the node nobody described.
 
-use nvidia_ml::abi::SystemSetRequest;
+use nvidia_ml::abi::{
+    GpmMetric, GpmRequest, Memory, Process, ProcessUtilization, SystemSetRequest,
+};
 use nvidia_ml::arg::Versioned;
 
 use super::*;
@@ -67,6 +69,67 @@ fn a_restarted_engine_is_followed() {
         number(|to| nvmlDeviceGetClockInfo(gpu, 1, to)) == Ok(1234)
     });
     assert!(followed, "the new state is found");
+}
+
+#[test]
+fn what_ran_ended_with_its_engine() {
+    let mut image = node::idle("h100-sxm5-80gb", 2);
+    node::enable_mig(&mut image, 1);
+    node::cut(&mut image, 1, "1g.10gb", 1, 0, 0);
+    image.instances[0].sm_active_ppm = 400_000;
+    node::start(&mut image, 0, 4242, "train", None);
+    node::start(&mut image, 1, 77, "infer", Some((1, 0)));
+    let mut client = Client::of(&image);
+    let (whole, cut) = (gpu(0), gpu(1));
+    let (mut part, mut sample) = (handle(), handle());
+    assert_eq!(nvmlDeviceGetMigDeviceHandleByIndex(cut, 0, &mut part), 0);
+    assert_eq!(nvmlGpmSampleAlloc(&mut sample), 0);
+    let seen = || {
+        let processes = [whole, cut, part].map(|device| {
+            let mut list = [Process::default(); 2];
+            let count = |to: *mut u32| {
+                // SAFETY: the caller passes a number of its own.
+                unsafe { to.write(2) };
+                nvmlDeviceGetComputeRunningProcesses_v3(device, to, list.as_mut_ptr())
+            };
+            number(count)
+        });
+        let mut memory = Memory::default();
+        assert_eq!(nvmlDeviceGetMemoryInfo(part, &mut memory), 0);
+        let (mut busy, mut count) = ([ProcessUtilization::default(); 2], 2);
+        let news = nvmlDeviceGetProcessUtilization(whole, busy.as_mut_ptr(), &mut count, 0);
+        (processes, memory.used, news)
+    };
+    assert_eq!(seen(), ([Ok(1); 3], 1 << 30, 0));
+    client
+        .writer
+        .take()
+        .expect("an engine runs")
+        .remove()
+        .expect("it leaves nothing");
+    assert_eq!(seen(), ([Ok(0); 3], 0, 6));
+    assert_eq!(nvmlGpmMigSampleGet(cut, 1, sample), 0);
+    let mut request = GpmRequestOfOne {
+        head: GpmRequest {
+            version: 1,
+            count: 1,
+            first: sample,
+            second: sample,
+        },
+        metric: GpmMetric {
+            id: 2,
+            value: 1.0,
+            ..GpmMetric::default()
+        },
+    };
+    assert_eq!(nvmlGpmMetricsGet(&mut request.head), 0);
+    assert_eq!((request.metric.code, request.metric.value), (0, 0.0));
+}
+
+#[repr(C)]
+struct GpmRequestOfOne {
+    head: GpmRequest,
+    metric: GpmMetric,
 }
 
 #[test]
