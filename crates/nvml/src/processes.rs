@@ -162,7 +162,7 @@ pub fn process_utilization(
     if gpu.mig() {
         return Err(Fault::NotSupported);
     }
-    let time_us = gpu.session.now_us();
+    let time_us = gpu.session.sampled_us();
     let empty = List::sizing(count, entries);
     let start = || (0_u32, empty);
     let (found, filled) = scan(&Target::Gpu(gpu), start, |(found, list), process| {
@@ -194,7 +194,7 @@ pub fn processes_utilization_info(gpu: Gpu, out: Out<ProcessesUtilization>) -> A
         return Err(Fault::NotSupported);
     }
     let asked = out.get();
-    let time_us = gpu.session.now_us();
+    let time_us = gpu.session.sampled_us();
     let empty = List::sizing(out.field(4), asked.entries);
     let start = || (0_u32, empty);
     let (found, filled) = scan(&Target::Gpu(gpu), start, |(found, list), process| {

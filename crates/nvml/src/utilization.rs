@@ -6,9 +6,10 @@ use crate::abi::{DynamicPstates, FbcStats, Sample, Utilization, ViolationTime};
 use crate::arg::{List, Out};
 use crate::code::{Answer, Fault};
 use crate::device::{Gpu, live};
+use crate::view::SAMPLING_US;
 
 /// The window of engine readings, µs.
-const PERIOD_US: u32 = 167_000;
+const PERIOD_US: u32 = SAMPLING_US as u32;
 
 /// `nvmlDeviceGetUtilizationRates`.
 pub fn utilization_rates(gpu: Gpu, out: Out<Utilization>) -> Answer {
@@ -129,7 +130,7 @@ pub fn dynamic_pstates_info(gpu: Gpu, out: Out<DynamicPstates>) -> Answer {
     Ok(())
 }
 
-/// `nvmlDeviceGetSamples`: the reading of the last tick, if it is news to the caller.
+/// `nvmlDeviceGetSamples`: the newest sample, if it is news to the caller.
 pub fn samples(
     gpu: Gpu,
     kind: u32,
@@ -162,7 +163,7 @@ pub fn samples(
         count.set(1);
         return Ok(());
     }
-    let time_us = gpu.session.now_us();
+    let time_us = gpu.session.sampled_us();
     if time_us <= seen_us {
         return Err(Fault::NotFound);
     }

@@ -18,6 +18,9 @@ use crate::code::Fault;
 use crate::device::{Gpu, MigDevice, Part, Target, gpu_instance_tag, instance_tag};
 use crate::handle::{Handle, Kind, tag};
 
+/// Between two samples of a board's readings, µs.
+pub const SAMPLING_US: u64 = 167_000;
+
 /// What a handle is checked against.
 #[derive(Clone, Copy)]
 struct Place {
@@ -137,6 +140,20 @@ impl Session {
                 .map_or(0, |since| since.as_micros() as u64),
             ms => ms * 1000,
         }
+    }
+
+    /// When the readings of now were sampled, µs: a board samples them several times a tick, by a clock that goes on after the
+    /// tick as the wall's does, but not past the time of the next one.
+    pub fn sampled_us(&self) -> u64 {
+        let tick_us = self.now_us();
+        let wall_us = SystemTime::now()
+            .duration_since(UNIX_EPOCH)
+            .map_or(0, |since| since.as_micros() as u64);
+        let period_us = self.reader.header().period_ms.saturating_mul(1000);
+        let into = wall_us
+            .saturating_sub(tick_us)
+            .min(period_us.saturating_sub(1));
+        tick_us + into / SAMPLING_US * SAMPLING_US
     }
 
     /// Visible GPUs by their index on the node.

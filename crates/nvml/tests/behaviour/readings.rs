@@ -1,7 +1,12 @@
 //! Every model of the catalogue, read back through NVML.
 
+use std::time::{SystemTime, UNIX_EPOCH};
+
 use mirage_state::layout::{board_flags, flags, text, valid};
-use nvidia_ml::abi::{FieldValue, Memory, MemoryV2, PciInfo, Process, RemappedRows, Temperature};
+use nvidia_ml::abi::{
+    FieldValue, Memory, MemoryV2, PciInfo, Process, ProcessUtilization, RemappedRows, Sample,
+    Temperature,
+};
 use nvidia_ml::arg::Versioned;
 
 use super::*;
@@ -285,4 +290,45 @@ fn a_lost_gpu_says_so_and_keeps_its_name() {
     image.lives[0].api_code = 999;
     client.update(&image);
     assert_eq!(number(|to| nvmlDeviceGetTemperature(lost, 0, to)), Err(999));
+}
+
+/// Unix time of the machine, ms.
+fn wall_ms() -> u64 {
+    let since = SystemTime::now().duration_since(UNIX_EPOCH);
+    since.expect("after 1970").as_millis() as u64
+}
+
+#[test]
+fn samples_go_on_between_ticks() {
+    let mut image = node::idle("a100-sxm4-40gb", 1);
+    node::start(&mut image, 0, 4242, "train", None);
+    let newest = |image: &Image, seen_us: u64| {
+        let _client = Client::of(image);
+        let (mut busy, mut one, mut count) = (ProcessUtilization::default(), Sample::default(), 1);
+        let device = gpu(0);
+        let code = nvmlDeviceGetProcessUtilization(device, &mut busy, &mut count, seen_us);
+        let (mut kind, mut count) = (0, 1);
+        let same = nvmlDeviceGetSamples(device, 1, seen_us, &mut kind, &mut count, &mut one);
+        assert_eq!(same, code);
+        if code == 0 {
+            Ok((busy.time_us, one.time_us))
+        } else {
+            Err(code)
+        }
+    };
+    // Its last tick is a minute old, the next one not due: clients that ask for the last second get it.
+    let now_ms = wall_ms();
+    image.header.unix_ms = now_ms - 60_000;
+    let (process, device) = newest(&image, now_ms * 1000 - 1_000_000).expect("it is news");
+    let since = (now_ms - 1000) * 1000..=wall_ms() * 1000 + 999;
+    assert!(since.contains(&process), "{process} in {since:?}");
+    assert!(since.contains(&device), "{device} in {since:?}");
+    // Where time stands still, or goes by another clock, samples do not go past the next tick.
+    image.header.period_ms = 1000;
+    let last = (now_ms - 60_000) * 1000 + 5 * 167_000;
+    assert_eq!(newest(&image, 0), Ok((last, last)));
+    assert_eq!(newest(&image, last), Err(6));
+    image.header.unix_ms = now_ms + 3_600_000;
+    let tick = image.header.unix_ms * 1000;
+    assert_eq!(newest(&image, 0), Ok((tick, tick)));
 }
