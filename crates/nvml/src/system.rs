@@ -135,7 +135,9 @@ pub fn handle_by_uuid_v(s: &Session, uuid: Out<Uuid>, out: Out<Handle>) -> Answe
         }
         2 => {
             let wanted = &asked.value[..16];
-            let found = s.find_instance(|instance| binary(text(&instance.uuid)) == wanted);
+            let found = s.find_instance(|instance| {
+                instance.ci != u32::MAX && binary(text(&instance.uuid)) == wanted
+            });
             if let Some(instance) = found {
                 out.set(s.usable(instance.gpu as usize)?.mig_handle(&instance));
                 return Ok(());

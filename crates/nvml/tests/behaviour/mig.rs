@@ -3,7 +3,7 @@
 use mirage_state::layout::text;
 use nvidia_ml::abi::{
     ComputeInstanceInfo, DeviceAttributes, GpuInstanceInfo, GpuProfileInfo, GpuProfileInfoV2,
-    Memory, Placement, Process,
+    Memory, Placement, Process, Uuid,
 };
 use nvidia_ml::arg::Versioned;
 
@@ -94,6 +94,22 @@ fn mig_devices_are_found_named_and_measured() {
         0
     );
     assert_eq!((count, process.pid, process.gi, process.ci), (1, 77, 9, 0));
+}
+
+#[test]
+fn what_has_no_uuid_is_found_under_none() {
+    let mut image = cut_in_three();
+    // A GPU instance without a compute instance.
+    let instance = &mut image.instances[0];
+    (instance.ci, instance.index) = (u32::MAX, u32::MAX);
+    instance.uuid = [0; 48];
+    let _client = Client::of(&image);
+    let mut zeros = Uuid {
+        version: Uuid::WORD,
+        kind: 2,
+        ..Uuid::default()
+    };
+    assert_eq!(nvmlDeviceGetHandleByUUIDV(&mut zeros, &mut handle()), 6);
 }
 
 #[test]
