@@ -24,13 +24,18 @@ static CURRENT: AtomicPtr<Session> = AtomicPtr::new(null_mut());
 static FORMER: AtomicPtr<Session> = AtomicPtr::new(null_mut());
 /// Lower half: calls under way. Upper half: calls so far.
 static CALLS: AtomicU64 = AtomicU64::new(0);
+/// The coarse clock at the last look at the heartbeat.
+static LAST_JUDGED: AtomicU64 = AtomicU64::new(0);
 /// `CLOCK_BOOTTIME` of the last look for a newer state.
 static LAST_LOOK: AtomicU64 = AtomicU64::new(0);
 
 const ONE_CALL: u64 = 1 << 32;
-/// A look at the clock every so many calls; it costs as much as the call itself.
-const CALLS_PER_LOOK: u64 = 256;
+/// A look at the coarse clock every so many calls, a fifth of a call each: programs that call once a second must miss a dead
+/// engine, too.
+const CALLS_PER_CLOCK: u64 = 4;
 const SECOND_NS: u64 = 1_000_000_000;
+/// Between two looks at the heartbeat, which cost more than a call.
+const JUDGE_NS: u64 = SECOND_NS / 2;
 
 /// A call under way.
 struct Pass {
@@ -146,11 +151,23 @@ fn current(pass: &Pass) -> Result<&Session, Fault> {
     let now = CURRENT.load(SeqCst);
     // SAFETY: published by `install` or `replace`, and not given back while this call's pass is counted.
     match unsafe { now.as_ref() } {
-        Some(session) if !pass.number.is_multiple_of(CALLS_PER_LOOK) && !session.is_retired() => {
-            Ok(session)
-        }
+        Some(session) if !session.is_retired() && !is_due(pass) => Ok(session),
         session => look_again(session),
     }
+}
+
+/// Whether this call is the one to look at the heartbeat.
+#[inline]
+fn is_due(pass: &Pass) -> bool {
+    if !pass.number.is_multiple_of(CALLS_PER_CLOCK) {
+        return false;
+    }
+    let now = clock::coarse_ns();
+    let last = LAST_JUDGED.load(Relaxed);
+    now.saturating_sub(last) >= JUDGE_NS
+        && LAST_JUDGED
+            .compare_exchange(last, now, Relaxed, Relaxed)
+            .is_ok()
 }
 
 /// The state after a look at the clock, or after an init that another thread's shutdown undid.

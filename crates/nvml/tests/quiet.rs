@@ -22,7 +22,7 @@ const READER: &str = "MIRAGE_TEST_READER";
 const DONE: i32 = 42;
 /// ... and when the kernel was built without filters, so that nobody can watch.
 const UNWATCHED: i32 = 43;
-/// Often enough for several looks at the clock, which come with every 256th call.
+/// Often enough for many looks at the clock, which come with every fourth call.
 const ROUNDS: usize = 5;
 
 /// Functions that read and yet may ask the kernel, each with its reason.
@@ -96,7 +96,7 @@ impl Call {
 }
 
 /// From here on the kernel ends this process at any system call of this thread but the three that report and end it and the
-/// clock's: where the kernel does not serve the clock in user space, that is a system call in every 256th read. Tells whether the
+/// clock's: where the kernel does not serve the clock in user space, that is a system call in every fourth read. Tells whether the
 /// kernel can.
 fn forbid_system_calls() -> bool {
     let allowed = [

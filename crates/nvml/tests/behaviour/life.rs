@@ -72,6 +72,22 @@ fn a_restarted_engine_is_followed() {
 }
 
 #[test]
+fn a_killed_engine_is_missed_by_those_who_seldom_call() {
+    let mut image = node::idle("a100-sxm4-40gb", 1);
+    image.lives[0].sm_mhz = 1410;
+    // Its heartbeat counts for two seconds and three of these.
+    image.header.period_ms = 1;
+    let _client = Client::of(&image);
+    let gpu = gpu(0);
+    let idle = image.statics.boards[0].sm_idle_mhz;
+    let missed = (0..20).any(|_| {
+        std::thread::sleep(std::time::Duration::from_millis(300));
+        number(|to| nvmlDeviceGetClockInfo(gpu, 1, to)) == Ok(idle)
+    });
+    assert!(missed, "within 20 calls");
+}
+
+#[test]
 fn what_ran_ended_with_its_engine() {
     let mut image = node::idle("h100-sxm5-80gb", 2);
     node::enable_mig(&mut image, 1);
