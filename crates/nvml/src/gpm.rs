@@ -250,8 +250,9 @@ fn measure(gpu: &Gpu, id: u32, first: &Sample, second: &Sample) -> Result<f64, F
     };
     let board = gpu.board();
     let valid = live!(gpu, valid);
-    let engine = |at: u32, engines: u32, word: Word| {
-        if at < engines {
+    // Under MIG nobody tells how busy an engine is.
+    let engine = |at: u32, engines: u32, group: u64, word: Word| {
+        if at < engines && valid & group != 0 {
             Ok(second.get(word) as f64)
         } else {
             Err(Fault::NotSupported)
@@ -264,6 +265,8 @@ fn measure(gpu: &Gpu, id: u32, first: &Sample, second: &Sample) -> Result<f64, F
         1 => percent(Word::Graphics),
         2 => percent(Word::Sm),
         3 => percent(Word::Occupancy),
+        // The state knows it of whole GPUs only.
+        4 if second.get(Word::Instance) != u64::MAX => Err(Fault::NotSupported),
         4 => percent(Word::Integer),
         5 | 7 => percent(Word::Tensor),
         // The tensor pipe is told as one kind of work: half precision.
@@ -274,9 +277,9 @@ fn measure(gpu: &Gpu, id: u32, first: &Sample, second: &Sample) -> Result<f64, F
         13 => percent(Word::Fp16),
         20 => Ok(mib(Word::PcieTx, Word::PcieTxRate)),
         21 => Ok(mib(Word::PcieRx, Word::PcieRxRate)),
-        30..=37 => engine(id - 30, board.decoders, Word::Decoder),
-        40..=47 => engine(id - 40, board.jpeg_engines, Word::Jpeg),
-        50..=51 => engine(id - 50, board.ofa_engines, Word::Ofa),
+        30..=37 => engine(id - 30, board.decoders, valid::DECODER, Word::Decoder),
+        40..=47 => engine(id - 40, board.jpeg_engines, valid::JPEG, Word::Jpeg),
+        50..=51 => engine(id - 50, board.ofa_engines, valid::OFA, Word::Ofa),
         60..=97 if !nvlink::has_links(gpu) => Err(Fault::NotSupported),
         60 => Ok(mib(Word::LinkRx, Word::LinkRxRate)),
         61 => Ok(mib(Word::LinkTx, Word::LinkTxRate)),

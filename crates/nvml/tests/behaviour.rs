@@ -29,6 +29,7 @@ use std::ptr::null_mut;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use mirage_state::{Image, NodeDir};
+use nvidia_ml::abi::{GpmMetric, GpmRequest};
 use nvidia_ml::handle::Handle;
 use nvidia_ml::*;
 use tempfile::TempDir;
@@ -90,6 +91,31 @@ impl Drop for Client {
 
 fn handle() -> Handle {
     Handle(null_mut())
+}
+
+/// A request for one GPM metric.
+#[repr(C)]
+struct GpmOfOne {
+    head: GpmRequest,
+    metric: GpmMetric,
+}
+
+impl GpmOfOne {
+    /// Of one sample: there is no growth in it.
+    fn new(sample: Handle, id: u32) -> GpmOfOne {
+        let head = GpmRequest {
+            version: 1,
+            count: 1,
+            first: sample,
+            second: sample,
+        };
+        let metric = GpmMetric {
+            id,
+            value: -1.0,
+            ..GpmMetric::default()
+        };
+        GpmOfOne { head, metric }
+    }
 }
 
 /// The handle of a visible GPU.

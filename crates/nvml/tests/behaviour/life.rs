@@ -1,8 +1,6 @@
 //! Init and shutdown, a state that is replaced under a client, forks, and the node nobody described.
 
-use nvidia_ml::abi::{
-    GpmMetric, GpmRequest, Memory, Process, ProcessUtilization, SystemSetRequest,
-};
+use nvidia_ml::abi::{Memory, Process, ProcessUtilization, SystemSetRequest};
 use nvidia_ml::arg::Versioned;
 
 use super::*;
@@ -125,27 +123,9 @@ fn what_ran_ended_with_its_engine() {
         .expect("it leaves nothing");
     assert_eq!(seen(), ([Ok(0); 3], 0, 6));
     assert_eq!(nvmlGpmMigSampleGet(cut, 1, sample), 0);
-    let mut request = GpmRequestOfOne {
-        head: GpmRequest {
-            version: 1,
-            count: 1,
-            first: sample,
-            second: sample,
-        },
-        metric: GpmMetric {
-            id: 2,
-            value: 1.0,
-            ..GpmMetric::default()
-        },
-    };
+    let mut request = GpmOfOne::new(sample, 2);
     assert_eq!(nvmlGpmMetricsGet(&mut request.head), 0);
     assert_eq!((request.metric.code, request.metric.value), (0, 0.0));
-}
-
-#[repr(C)]
-struct GpmRequestOfOne {
-    head: GpmRequest,
-    metric: GpmMetric,
 }
 
 #[test]

@@ -97,6 +97,39 @@ fn mig_devices_are_found_named_and_measured() {
 }
 
 #[test]
+fn an_instance_is_not_told_what_its_neighbours_do() {
+    let mut image = node::idle("h100-sxm5-80gb", 2);
+    node::enable_mig(&mut image, 1);
+    node::cut(&mut image, 1, "1g.10gb", 1, 0, 0);
+    for live in &mut image.lives {
+        (live.int_ppm, live.decoder_percent) = (70_000, 25);
+    }
+    let _client = Client::of(&image);
+    // Integer activity, and the first decoder's.
+    let tells = |take: &dyn Fn(Handle) -> u32| {
+        let mut sample = handle();
+        assert_eq!(nvmlGpmSampleAlloc(&mut sample), 0);
+        assert_eq!(take(sample), 0);
+        [4, 30].map(|id| {
+            let mut request = GpmOfOne::new(sample, id);
+            assert_eq!(nvmlGpmMetricsGet(&mut request.head), 0);
+            match request.metric.code {
+                0 => Ok(request.metric.value),
+                code => Err(code),
+            }
+        })
+    };
+    assert_eq!(
+        tells(&|sample| nvmlGpmSampleGet(gpu(0), sample)),
+        [Ok(7.0), Ok(25.0)]
+    );
+    assert_eq!(
+        tells(&|sample| nvmlGpmMigSampleGet(gpu(1), 1, sample)),
+        [Err(3), Err(3)]
+    );
+}
+
+#[test]
 fn what_has_no_uuid_is_found_under_none() {
     let mut image = cut_in_three();
     // A GPU instance without a compute instance.
