@@ -124,7 +124,8 @@ impl Reader {
             Map::readable(&file, len as usize / WORD).map_err(io("mapping state file", path))?;
         let sections = Sections::check(&load_header(map.words()), len).map_err(malformed)?;
         let origin = Origin {
-            path: path.to_path_buf(),
+            // A program may go elsewhere, as those do that become daemons.
+            path: std::path::absolute(path).map_err(io("finding state file", path))?,
             dev: found.dev(),
             ino: found.ino(),
         };
@@ -280,7 +281,7 @@ impl Reader {
         }
     }
 
-    /// The path it was opened at; `None` for one in memory.
+    /// The path it was opened at, from the root on; `None` for one in memory.
     pub fn path(&self) -> Option<&Path> {
         self.origin.as_ref().map(|origin| origin.path.as_path())
     }

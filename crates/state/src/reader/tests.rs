@@ -203,3 +203,12 @@ fn readers_can_be_shared_by_threads() {
     fn shared<T: Send + Sync>() {}
     shared::<Reader>();
 }
+
+#[test]
+fn a_file_is_remembered_by_its_whole_path() {
+    let here = std::env::current_dir().unwrap();
+    let golden = Path::new("tests/golden/v1.0.state");
+    let reader = Reader::open(golden).unwrap();
+    assert_eq!(reader.path(), Some(here.join(golden).as_path()));
+    assert!(!reader.is_replaced());
+}
