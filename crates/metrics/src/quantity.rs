@@ -3,10 +3,10 @@
 //! Field tables and identity files name these; a quantity that a device does not have is `None` and its
 //! series is left out, as a blank value is by the real exporters.
 
-use mirage_state::layout::{C2C_LINK_MBS, C2C_LINKS, board_flags, flags, valid};
+use mirage_state::layout::{C2C_LINK_MBS, C2C_LINKS, Instance, board_flags, flags, valid};
 
 use crate::decimal::Decimal;
-use crate::device::Device;
+use crate::device::{Device, Slice};
 
 /// `nvmlDeviceArchitecture_t` of Turing.
 const TURING: u32 = 6;
@@ -62,12 +62,41 @@ fn given(d: &Device<'_>, group: u64, value: impl Into<u64>) -> Option<Decimal> {
 /// A profiling ratio: of the instance where there is one.
 macro_rules! profiled {
     ($d:ident, $field:ident) => {
+        profiled!($d, $field, true)
+    };
+    // What compute instances share is told as a part of the whole already.
+    (shared $d:ident, $field:ident) => {
+        profiled!($d, $field, false)
+    };
+    ($d:ident, $field:ident, $by_share:literal) => {
         if !$d.knows(valid::PROFILING) {
             None
         } else {
-            ppm($d.slice.map_or($d.live.$field, |s| s.instance.$field))
+            let together = |s: Slice<'_>| together($d, &s, |i| i.$field, $by_share);
+            ppm($d.slice.map_or($d.live.$field, together))
         }
     };
+}
+
+/// A ratio of a GPU instance: those of its compute instances, each by its share of the multiprocessors.
+fn together(d: &Device<'_>, s: &Slice<'_>, of: fn(&Instance) -> u32, by_share: bool) -> u32 {
+    let sms = |i: &Instance| {
+        let profile = d.node.compute_profiles.get(i.compute_profile as usize)?;
+        (profile.whole == 0 && s.profile.sm_count > 0).then_some(profile.sm_count)
+    };
+    if sms(s.instance).is_none() {
+        return of(s.instance);
+    }
+    let part = |i: &Instance| match sms(i) {
+        Some(sms) if by_share => u64::from(of(i)) * u64::from(sms) / u64::from(s.profile.sm_count),
+        _ => u64::from(of(i)),
+    };
+    let mine = d
+        .node
+        .instances
+        .iter()
+        .filter(|i| (i.gpu, i.gi) == (s.instance.gpu, s.instance.gi) && i.ci != u32::MAX);
+    mine.map(part).sum::<u64>().min(1_000_000) as u32
 }
 
 /// Memory of the device: total, reserved, used.
@@ -218,7 +247,7 @@ quantities! {
     };
     live "sm_occupancy_ratio" "warps resident, 0–1" |d, _| profiled!(d, sm_occupancy_ppm);
     live "tensor_ratio" "tensor pipe active, 0–1" |d, _| profiled!(d, tensor_ppm);
-    live "dram_ratio" "memory interface active, 0–1" |d, _| profiled!(d, dram_ppm);
+    live "dram_ratio" "memory interface active, 0–1" |d, _| profiled!(shared d, dram_ppm);
     live "fp64_ratio" "FP64 pipe active, 0–1" |d, _| profiled!(d, fp64_ppm);
     live "fp32_ratio" "FP32 pipe active, 0–1" |d, _| profiled!(d, fp32_ppm);
     live "fp16_ratio" "FP16 pipe active, 0–1" |d, _| profiled!(d, fp16_ppm);
@@ -275,7 +304,7 @@ quantities! {
         Some(Decimal::ratio(used, total.saturating_sub(reserved)))
     };
     live "memory_busy_ratio" "memory bandwidth in use, 0–1" |d, _| {
-        if d.knows(valid::PROFILING) { profiled!(d, dram_ppm) } else { Some(Decimal::of(d.live.memory_percent.into(), 2)) }
+        if d.knows(valid::PROFILING) { profiled!(shared d, dram_ppm) } else { Some(Decimal::of(d.live.memory_percent.into(), 2)) }
     };
     live "memory_bps" "memory traffic, bytes per second" |d, _| {
         let busy = if d.knows(valid::PROFILING) { u64::from(d.live.dram_ppm) } else { u64::from(d.live.memory_percent) * 10_000 };

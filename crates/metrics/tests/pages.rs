@@ -18,8 +18,8 @@ mod seeds;
 use std::path::Path;
 
 use mirage_metrics::{Devices, Exporter, Identity, Options, Selection};
-use mirage_state::Image;
-use mirage_state::layout::flags;
+use mirage_state::layout::{ComputeProfile, flags};
+use mirage_state::{Image, Statics};
 
 /// The page of one node.
 fn page(identity: &str, selection: &Selection, options: Options, image: &Image) -> Vec<u8> {
@@ -425,6 +425,35 @@ fn devices_choose_what_is_shown() {
     assert_eq!(shown("i"), ["0/7", "0/8", "0/5", "0/1"]);
     assert_eq!(shown("i:1,3"), ["0/8", "0/1"]);
     assert!(shown("i:8-15").is_empty());
+}
+
+#[test]
+fn compute_instances_of_one_gpu_instance_count_together() {
+    let mut image = fixture::mig();
+    // The last instance: a compute instance with one third of its multiprocessors, and one with two.
+    let mut statics = Statics::clone(&image.statics);
+    statics.gpu_profiles[2].sm_count = 42;
+    statics.compute_profiles = [14, 28].map(compute_profile).into();
+    image.statics = statics.into();
+    let [.., one, other] = &mut image.instances[..] else {
+        panic!("two compute instances")
+    };
+    (one.compute_profile, one.gr_engine_ppm, one.dram_ppm) = (0, 900_000, 0);
+    (other.compute_profile, other.gr_engine_ppm, other.dram_ppm) = (1, 300_000, 200_000);
+    let csv = "DCGM_FI_PROF_GR_ENGINE_ACTIVE, gauge, a\nDCGM_FI_PROF_DRAM_ACTIVE, gauge, b\n";
+    let selection = Selection::parse_csv(csv, "fields").unwrap();
+    let text = page("dcgm", &selection, pods(), &image);
+    let samples = checker::read(&text).unwrap();
+    let last = samples.iter().filter(|s| s.label("GPU_I_ID") == Some("1"));
+    let values: Vec<f64> = last.map(|s| s.value.parse().unwrap()).collect();
+    assert_eq!(values, [0.5, 0.2]);
+}
+
+fn compute_profile(sm_count: u32) -> ComputeProfile {
+    ComputeProfile {
+        sm_count,
+        ..ComputeProfile::default()
+    }
 }
 
 #[test]
