@@ -155,13 +155,47 @@ pub fn gpm_mig_sample_get(gpu: Gpu, gi: u32, handle: Handle) -> Answer {
     if !supported(&gpu) || !gpu.mig() {
         return Err(Fault::NotSupported);
     }
-    let here = |i: &Instance| i.gpu as usize == gpu.index && i.gi == gi && i.ci != u32::MAX;
-    let instance = gpu
-        .session
-        .find_instance(here)
-        .ok_or(Fault::InvalidArgument)?;
+    let instance = gpu_instance(&gpu, gi).ok_or(Fault::InvalidArgument)?;
     keep(sample, &gpu, &gpu.live(), Some(&instance));
     Ok(())
+}
+
+/// What a GPU instance does: its compute instances together, each by its share of the multiprocessors. Memory traffic is
+/// told as a share of the GPU instance's already.
+fn gpu_instance(gpu: &Gpu, gi: u32) -> Option<Instance> {
+    let session = gpu.session;
+    let here = |i: &Instance| {
+        i.gpu as usize == gpu.index && i.gi == gi && i.ci != u32::MAX && session.shows(i)
+    };
+    session.tables(|tables| {
+        let mut all: Option<Instance> = None;
+        for one in tables.instances().filter(here) {
+            let sms = session
+                .compute_profile(one.compute_profile)
+                .map(|p| p.sm_count);
+            let of = session.gpu_profile(one.gpu_profile).map(|p| p.sm_count);
+            let part = |ppm: u32| match (sms, of) {
+                (Some(sms), Some(of @ 1..)) if sms < of => {
+                    (u64::from(ppm) * u64::from(sms) / u64::from(of)) as u32
+                }
+                _ => ppm,
+            };
+            let add = |sum: &mut u32, more: u32| *sum = sum.saturating_add(more);
+            let sum = all.get_or_insert(Instance {
+                gi,
+                ..Instance::default()
+            });
+            add(&mut sum.gr_engine_ppm, part(one.gr_engine_ppm));
+            add(&mut sum.sm_active_ppm, part(one.sm_active_ppm));
+            add(&mut sum.sm_occupancy_ppm, part(one.sm_occupancy_ppm));
+            add(&mut sum.tensor_ppm, part(one.tensor_ppm));
+            add(&mut sum.dram_ppm, one.dram_ppm);
+            add(&mut sum.fp64_ppm, part(one.fp64_ppm));
+            add(&mut sum.fp32_ppm, part(one.fp32_ppm));
+            add(&mut sum.fp16_ppm, part(one.fp16_ppm));
+        }
+        all
+    })
 }
 
 fn keep(sample: &Sample, gpu: &Gpu, live: &Live, instance: Option<&Instance>) {

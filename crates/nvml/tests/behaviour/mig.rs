@@ -1,6 +1,6 @@
 //! A GPU cut into parts.
 
-use mirage_state::layout::text;
+use mirage_state::layout::{fixed, text};
 use nvidia_ml::abi::{
     ComputeInstanceInfo, DeviceAttributes, GpuInstanceInfo, GpuProfileInfo, GpuProfileInfoV2,
     Memory, Placement, Process, Uuid,
@@ -127,6 +127,35 @@ fn an_instance_is_not_told_what_its_neighbours_do() {
         tells(&|sample| nvmlGpmMigSampleGet(gpu(1), 1, sample)),
         [Err(3), Err(3)]
     );
+}
+
+#[test]
+fn compute_instances_of_one_gpu_instance_are_sampled_together() {
+    let mut image = node::idle("h100-sxm5-80gb", 1);
+    node::enable_mig(&mut image, 0);
+    node::cut(&mut image, 0, "2g.20gb", 1, 0, 0);
+    // Two halves, of which the second works.
+    let mut half = image.instances[0];
+    let profile = image.statics.gpu_profiles[half.gpu_profile as usize];
+    half.compute_profile = profile.compute_first;
+    let sms = image.statics.compute_profiles[half.compute_profile as usize].sm_count;
+    image.instances[0] = half;
+    (half.ci, half.index, half.compute_start) = (1, 1, 1);
+    half.uuid = fixed("MIG-00000000-0000-4000-8000-000000000777");
+    (half.sm_active_ppm, half.dram_ppm) = (800_000, 300_000);
+    image.instances.push(half);
+    let _client = Client::of(&image);
+    let mut sample = handle();
+    assert_eq!(nvmlGpmSampleAlloc(&mut sample), 0);
+    assert_eq!(nvmlGpmMigSampleGet(gpu(0), 1, sample), 0);
+    let tells = [2, 10].map(|id| {
+        let mut request = GpmOfOne::new(sample, id);
+        assert_eq!(nvmlGpmMetricsGet(&mut request.head), 0);
+        request.metric.value
+    });
+    let busy = 800_000 * sms / profile.sm_count;
+    assert!(busy > 300_000);
+    assert_eq!(tells, [f64::from(busy) / 10_000.0, 30.0]);
 }
 
 #[test]
