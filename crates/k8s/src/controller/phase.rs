@@ -39,7 +39,7 @@ impl Controller {
                 body: body::succeeded(bound, now),
             });
         }
-        let kept = self.kept.get(&bound.node)?;
+        let kept = self.kept.get(&bound.node).filter(|kept| !kept.is_past)?;
         if !kept.considered.contains(&bound.pod.uid) || kept.told.contains(&bound.pod.uid) {
             return None;
         }

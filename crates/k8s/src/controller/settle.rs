@@ -12,6 +12,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use mirage_model::board::Board;
+use mirage_model::config::{self, Defaults};
 use mirage_model::identity::Identity;
 use mirage_model::plan::{GpuPlan, NodePlan};
 
@@ -70,6 +71,8 @@ pub(super) struct Kept {
     /// What they and the node were told is wrong with what they say, by UID.
     pub(super) warned: BTreeSet<(String, Complaint)>,
     written: Written,
+    /// Somebody else may have acted since: it is shown until it is worked out anew, and decides nothing.
+    pub(super) is_past: bool,
 }
 
 impl Controller {
@@ -111,6 +114,7 @@ impl Controller {
         };
         let Some(node) = self.seen.nodes.get(name) else {
             self.kept.remove(name);
+            self.labels.remove(name);
             return match wanted.node(name, None).filter(super::is_virtual) {
                 Some(plan) => vec![self.make(&plan)],
                 None => self.no_document(name),
@@ -126,9 +130,11 @@ impl Controller {
                 return Vec::new();
             }
             Some(plan) => plan,
-            None if is_ours => match self.kept.get(name) {
-                Some(kept) => kept.plan.clone(),
-                None => return self.leave(name),
+            None if is_ours => match self.last(name) {
+                Some(plan) => plan,
+                None if self.is_empty(name) => return self.leave(name),
+                // What it was is not known any more; its pods still are.
+                None => return say::cordoned(name, node).into_iter().collect(),
             },
             None => {
                 self.kept.remove(name);
@@ -152,19 +158,18 @@ impl Controller {
 
     /// Works out a node as one who does not act: from what stands written alone, so that it always says what the acting one says.
     pub fn look_on(&mut self, node: &str) {
-        let old = self.kept.remove(node);
-        self.settle(node);
-        if let (Some(old), Some(now)) = (old, self.kept.get_mut(node))
-            && old.strategy == now.strategy
-            && same_node(&old.plan, &now.plan)
-        {
-            now.shape = old.shape;
+        if let Some(kept) = self.kept.get_mut(node) {
+            kept.is_past = true;
         }
+        self.settle(node);
     }
 
-    /// Begins to act: what was known of an earlier time, in which somebody else may have acted since, does not count.
+    /// Begins to act: what was known of an earlier time, in which somebody else may have acted since, does not count. It is shown on
+    /// until then, for what runs on the nodes runs on.
     pub fn begin(&mut self) {
-        self.kept.clear();
+        for kept in self.kept.values_mut() {
+            kept.is_past = true;
+        }
     }
 
     /// A write about a node did not succeed: what was asked is not known to stand.
@@ -295,13 +300,14 @@ impl Controller {
         let node = self.seen.nodes.get(name).cloned().unwrap_or_default();
         let bound = self.seen.pods_of(name);
         let pods: Vec<Pod> = bound.iter().map(|bound| self.pod(bound)).collect();
-        let old = self.kept.remove(name);
-        // After a restart, what stands written is all that is known.
-        let standing = match &old {
+        let last = self.kept.remove(name);
+        // After a restart, or when another may have acted, what stands written is all that is known.
+        let old = last.as_ref().filter(|last| !last.is_past);
+        let standing = match old {
             Some(old) => Some(old.document.clone()),
             None => self.standing(name),
         };
-        let before = match &old {
+        let before = match old {
             Some(old) => old.ledger.clone(),
             None => recall(standing.as_ref(), &pods),
         };
@@ -315,9 +321,14 @@ impl Controller {
             holds.any(|(place, hold)| place.gpu == gpu && living.contains(&*hold.uid))
         };
         let count = plan.gpus.len();
-        let last = before.keys().rev().find(|place| in_use(place.gpu));
-        let needed = last.map_or(0, |place| place.gpu as usize + 1);
-        let plan = grown(plan, old.as_ref().map(|old| &old.plan), needed, in_use);
+        let highest = before.keys().rev().find(|place| in_use(place.gpu));
+        let needed = highest.map_or(0, |place| place.gpu as usize + 1);
+        let was = match &last {
+            Some(last) => Some(Cow::Borrowed(&last.plan)),
+            None if needed > 0 => self.was(&plan, &node).map(Cow::Owned),
+            None => None,
+        };
+        let plan = grown(plan, was.as_deref(), needed, in_use);
         let layout = cut::Layout::of(&node, &plan);
         let mut document = self.blank(&plan, &node);
         let before_cut = cut::Before {
@@ -332,14 +343,15 @@ impl Controller {
         fill(&mut document, board, &allocation.ledger, &pods);
 
         let strategy = self.strategy();
-        let shape = match &old {
-            Some(old) if old.strategy == strategy && same_node(&old.plan, &plan) => old.shape,
+        let shape = match &last {
+            Some(last) if last.strategy == strategy && same_node(&last.plan, &plan) => last.shape,
             _ => {
                 self.shapes += 1;
                 self.shapes
             }
         };
         let considered: BTreeSet<String> = pods.iter().map(|pod| pod.uid.clone()).collect();
+        let old = last.filter(|last| !last.is_past);
         let (written, mut told, mut failed, mut warned) = old
             .map(|old| (old.written, old.told, old.failed, old.warned))
             .unwrap_or_default();
@@ -358,6 +370,7 @@ impl Controller {
             failed,
             warned,
             written,
+            is_past: false,
         };
         let mut writes = Vec::new();
         let text = kept.document.yaml(self.settings.style);
@@ -411,6 +424,59 @@ impl Controller {
         }
         self.kept.insert(name.to_owned(), kept);
         writes
+    }
+
+    /// A node that no plan knows any more, as it last was.
+    fn last(&self, name: &str) -> Option<NodePlan> {
+        match self.kept.get(name) {
+            Some(kept) => Some(kept.plan.clone()),
+            None => self.as_it_stands(name),
+        }
+    }
+
+    /// A node whose document says that its GPUs were others than those of its plan. Whoever has one of them keeps it, also after a restart.
+    fn was(&self, plan: &NodePlan, node: &Node) -> Option<NodePlan> {
+        let standing = self.standing(&plan.name)?;
+        let new = self.blank(plan, node);
+        let is_model = (&standing.product, standing.memory_mib) == (&new.product, new.memory_mib);
+        let mut ids = standing.gpus.iter().zip(&new.gpus);
+        if is_model && standing.gpus.len() <= new.gpus.len() && ids.all(|(a, b)| a.id == b.id) {
+            return None;
+        }
+        let mut was = self.as_it_stands(&plan.name)?;
+        for (index, gpu) in was.gpus.iter_mut().enumerate() {
+            let now = plan.gpus.get(index);
+            if let (true, Some(like)) = (is_model, now.or(plan.gpus.last())) {
+                gpu.board = Arc::clone(&like.board);
+            }
+            let id = |gpus: &[Gpu]| gpus.get(index).map(|gpu| gpu.id.clone());
+            if let Some(now) = now.filter(|_| id(&standing.gpus) == id(&new.gpus)) {
+                gpu.given.clone_from(&now.given);
+            }
+        }
+        Some(was)
+    }
+
+    /// A node as its document describes it, which is a config like others; or else as its labels do.
+    fn as_it_stands(&self, name: &str) -> Option<NodePlan> {
+        let node = self.seen.nodes.get(name)?;
+        let text = match self.seen.documents.get(name) {
+            Some(text) => Cow::Borrowed(text),
+            None => Cow::Owned(say::described(node)?),
+        };
+        let defaults = Defaults {
+            host: name.to_owned(),
+            ..Defaults::default()
+        };
+        let loaded = config::load(&text, name, &defaults).ok()?;
+        let mut plan = loaded.plan.nodes.into_iter().next()?;
+        plan.name = name.into();
+        let label = &self.wanted.as_ref()?.plan.pool_label;
+        plan.pool = node.labels.get(label).map(|pool| pool.as_str().into());
+        let mut extras = plan.extras.as_deref().cloned().unwrap_or_default();
+        extras.without_kubelet = node.is_ours();
+        plan.extras = Some(Arc::new(extras));
+        Some(plan)
     }
 
     /// The document that stands; one that cannot be read is written anew.

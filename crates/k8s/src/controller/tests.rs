@@ -128,6 +128,14 @@ impl Stage {
             Write::NoNode { node, uid } => {
                 let gone = seen.nodes.remove(&node).unwrap();
                 assert_eq!(gone.uid, uid);
+                // A node goes only when its pods have.
+                for bound in seen.pods_of(&node) {
+                    assert!(
+                        bound.ended || bound.is_daemon,
+                        "{} on {node}",
+                        bound.pod.name
+                    );
+                }
             }
             Write::Node { node, body } => {
                 let entry = seen.nodes.get_mut(&node).unwrap();

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::hash::{DefaultHasher, Hash as _, Hasher as _};
 
 use mirage_model::plan::NodePlan;
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use super::{Controller, cut};
 use crate::allocate::{self, Slot};
@@ -170,6 +170,25 @@ impl Controller {
             body,
         })
     }
+}
+
+/// The GPUs of a node as its labels tell them, in the words of its document.
+pub(super) fn described(node: &Node) -> Option<String> {
+    let label = |key: &str| node.labels.get(&format!("nvidia.com/gpu.{key}"));
+    let memory: u64 = label("memory")?.parse().ok()?;
+    let count: u32 = label("count")?.parse().ok()?;
+    let told =
+        json!({ "gpu-product": label("product")?, "gpu-memory": memory, "gpu-count": count });
+    Some(told.to_string())
+}
+
+/// Sees to it that no pods go to a node of which nothing else is known.
+pub(super) fn cordoned(name: &str, node: &Node) -> Option<Write> {
+    let stands = node.annotations.contains_key(LEAVING) && node.is_cordoned;
+    (!stands).then(|| Write::Cordon {
+        node: name.to_owned(),
+        body: body::cordon(name, true),
+    })
 }
 
 fn resources(plan: &NodePlan, node: &Node, slots: &[Slot]) -> BTreeMap<String, String> {

@@ -212,3 +212,99 @@ fn documents_of_nodes_agents_are_left_alone() {
     stage.settle();
     assert_eq!(stage.controller.seen.reports["gpu-0"], text);
 }
+
+#[test]
+fn gpus_in_use_stay_what_they_are_after_a_restart_too() {
+    let mut stage = Stage::new(&pool("model: t4, gpus: 3"));
+    stage.settle();
+    stage.gpu_pod("gpu-0", "train", 1, 2);
+    stage.settle();
+    let ids = |stage: &Stage| -> Vec<String> {
+        let text = &stage.controller.seen.documents["gpu-0"];
+        let gpus = topology::read_node(text, "gpu-0").unwrap().gpus;
+        gpus.into_iter().map(|gpu| gpu.id).collect()
+    };
+    let before = ids(&stage);
+    // The controller is away while the pool is edited.
+    stage.want(&pool("model: a100-sxm4-40gb, gpus: 1"));
+    stage.restart();
+    stage.settle();
+    assert_eq!(stage.holders("gpu-0"), ["train"; 2]);
+    assert_eq!(ids(&stage), before[..2]);
+    let product = "nvidia.com/gpu.product";
+    assert_eq!(label(&stage, "gpu-0", product), "Tesla-T4");
+    assert_eq!(
+        label(&stage, "gpu-1", product),
+        "NVIDIA-A100-SXM4-40GB",
+        "a free GPU is what it is to be"
+    );
+    stage.change_pod("train", |bound| bound.ended = true);
+    stage.settle();
+    assert_eq!(stage.holders("gpu-0"), [""]);
+    assert_eq!(label(&stage, "gpu-0", product), "NVIDIA-A100-SXM4-40GB");
+}
+
+#[test]
+fn a_node_whose_pool_is_gone_waits_for_its_pods_after_a_restart_too() {
+    for lost in ["nothing", "memory", "reign", "memory and document"] {
+        let mut stage = Stage::new(&pool("model: t4, gpus: 2"));
+        stage.settle();
+        stage.gpu_pod("gpu-1", "train", 1, 1);
+        stage.settle();
+        stage.want("pools:\n  other: { model: l4, gpus: 1, virtual-nodes: 1 }\n");
+        match lost {
+            "reign" => stage.controller.begin(),
+            "nothing" => {}
+            _ => stage.restart(),
+        }
+        if lost == "memory and document" {
+            stage.controller.seen.documents.remove("gpu-1");
+        }
+        stage.settle();
+        let seen = &stage.controller.seen;
+        assert!(!seen.nodes.contains_key("gpu-0"), "{lost}");
+        assert!(seen.nodes["gpu-1"].is_cordoned, "{lost}");
+        assert_eq!(stage.phase("train"), "Running", "{lost}");
+        let shown = stage.controller.fleet();
+        let of = shown
+            .iter()
+            .find(|(plan, ..)| &*plan.name == "gpu-1")
+            .unwrap();
+        assert_eq!((&*of.0.gpus[0].board.key, of.1.len()), ("t4", 1), "{lost}");
+        assert_eq!(stage.holders("gpu-1"), ["train", ""], "{lost}");
+        let writes = stage.writes;
+        stage.settle();
+        assert_eq!(stage.writes, writes, "{lost}");
+        stage.change_pod("train", |bound| bound.ended = true);
+        stage.settle();
+        assert!(!stage.controller.seen.nodes.contains_key("gpu-1"), "{lost}");
+    }
+}
+
+#[test]
+fn what_runs_is_shown_on_when_another_reign_begins() {
+    let mut stage = Stage::new(&pool("model: t4, gpus: 2"));
+    stage.settle();
+    stage.gpu_pod("gpu-0", "train", 1, 1);
+    stage.settle();
+    let shown = |stage: &Stage| -> Vec<(String, usize, u64)> {
+        let fleet = stage.controller.fleet().into_iter();
+        fleet
+            .map(|(plan, works, shape)| (plan.name.to_string(), works.len(), shape))
+            .collect()
+    };
+    let before = shown(&stage);
+    assert_eq!(before.len(), 2);
+    stage.controller.begin();
+    assert_eq!(shown(&stage), before);
+    // What was thought of earlier decides nothing: another may have moved it.
+    assert!(
+        stage
+            .controller
+            .phase("default", "train", stage.now)
+            .is_none()
+    );
+    let writes = stage.writes;
+    stage.settle();
+    assert_eq!((shown(&stage), stage.writes), (before, writes));
+}

@@ -18,10 +18,15 @@ enum Event {
     /// Gone without being told to: a force deletion that nobody saw.
     Vanish(u8),
     Edit {
+        model: &'static str,
         gpus: u8,
         nodes: u8,
     },
+    /// The pool goes altogether.
+    NoPool,
     Restart,
+    /// Another may have acted for a while; this one looked on, or did not.
+    Lapse(bool),
     /// Somebody deletes a document.
     NoDocument(u8),
     /// Somebody deletes a node.
@@ -35,8 +40,11 @@ fn events() -> impl Strategy<Value = Vec<(Event, bool)>> {
         2 => any::<u8>().prop_map(Event::End),
         2 => any::<u8>().prop_map(Event::Evict),
         1 => any::<u8>().prop_map(Event::Vanish),
-        1 => (1..9u8, 1..4u8).prop_map(|(gpus, nodes)| Event::Edit { gpus, nodes }),
+        2 => (prop::sample::select(vec!["t4", "l4"]), 1..9u8, 0..4u8)
+            .prop_map(|(model, gpus, nodes)| Event::Edit { model, gpus, nodes }),
+        1 => Just(Event::NoPool),
         1 => Just(Event::Restart),
+        1 => any::<bool>().prop_map(Event::Lapse),
         1 => (0..3u8).prop_map(Event::NoDocument),
         1 => (0..3u8).prop_map(Event::NoNode),
     ];
@@ -126,10 +134,19 @@ proptest! {
                 Event::Vanish(index) => if let Some(name) = pick(index) {
                     stage.controller.seen.drop_pod("default", &name, None);
                 },
-                Event::Edit { gpus, nodes } => {
-                    stage.want(&format!("pools:\n  gpu: {{ model: t4, gpus: {gpus}, virtual-nodes: {nodes} }}\n"));
+                Event::Edit { model, gpus, nodes } => {
+                    stage.want(&format!("pools:\n  gpu: {{ model: {model}, gpus: {gpus}, virtual-nodes: {nodes} }}\n"));
                 }
+                Event::NoPool => stage.want("pools:\n  other: { model: t4, gpus: 1, virtual-nodes: 1 }\n"),
                 Event::Restart => stage.restart(),
+                Event::Lapse(looks_on) => {
+                    if *looks_on {
+                        for node in stage.controller.names() {
+                            stage.controller.look_on(&node);
+                        }
+                    }
+                    stage.controller.begin();
+                }
                 Event::NoDocument(node) => {
                     stage.controller.seen.documents.remove(&format!("gpu-{node}"));
                 }
