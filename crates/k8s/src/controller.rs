@@ -27,6 +27,7 @@ use std::sync::Arc;
 
 use mirage_model::config::{self, Defaults};
 use mirage_model::plan::{MigStrategy, NodePlan, Plan, PoolPlan};
+use mirage_model::yaml;
 
 use crate::migconfig::Ids;
 use crate::topology::{Cluster, Other, Pool, Style};
@@ -90,6 +91,11 @@ pub struct Wanted {
     names: HashMap<Arc<str>, usize>,
 }
 
+/// Whether a document speaks of pools, be it of none. One that was emptied by mistake must not take a cluster with it.
+fn has_pools(text: &str) -> bool {
+    yaml::parse(text).is_ok_and(|root| root.get("pools").is_some())
+}
+
 /// The machine a document means that names no node; the controller is no node.
 const NOBODY: &str = "no-node-of-this-name";
 
@@ -103,7 +109,13 @@ impl Wanted {
         let loaded =
             config::load(text, name, &defaults).map_err(|problems| problems.to_string())?;
         let mut plan = loaded.plan;
+        let named = plan.nodes.len();
         plan.nodes.retain(|node| &*node.name != NOBODY);
+        if plan.nodes.len() < named && plan.pools.is_empty() && !has_pools(text) {
+            return Err(format!(
+                "{name}:1: it names neither pools nor nodes; write `pools: {{}}` if there are to be none"
+            ));
+        }
         let names = plan.nodes.iter().enumerate();
         let names = names.map(|(at, node)| (node.name.clone(), at)).collect();
         Ok(Wanted { plan, names })

@@ -266,6 +266,49 @@ async fn a_bad_edit_keeps_the_old_topology_and_is_told() {
 }
 
 #[tokio::test]
+async fn a_document_without_its_key_is_refused_like_any_bad_edit() {
+    let store = Store::start().await;
+    store.put(DOCUMENT, map(TWO));
+    let first = Cluster::join(&store, "one").await;
+    first.ready("gpu-0").await;
+    first
+        .until("record of what is in force", |store| {
+            store.get("/api/v1/namespaces/gpu-operator/configmaps/mirage-accepted-topology")
+        })
+        .await;
+    store.put(DOCUMENT, json!({ "data": { "topology.yaml": TWO } }));
+    let refused = |store: &Store, node: &str| {
+        let node = store.get(&format!("/api/v1/nodes/{node}"))?;
+        let conditions = node["status"]["conditions"].as_array()?.clone();
+        let words = conditions
+            .iter()
+            .find(|one| one["reason"] == "BadTopology")?["message"]
+            .clone();
+        let words = words.as_str()?;
+        (words.contains("no `topology.yml`") && words.contains("`topology.yaml`")).then_some(())
+    };
+    first
+        .until("condition on a node", |store| refused(store, "gpu-1"))
+        .await;
+    first
+        .until("event", |store| {
+            let version = store.get(DOCUMENT)?["metadata"]["resourceVersion"].clone();
+            let version = version.as_str()?;
+            store.get(&format!(
+                "/api/v1/namespaces/gpu-operator/events/topology.{version}"
+            ))
+        })
+        .await;
+    // Whoever begins now goes by what was in force.
+    first.end().await;
+    let again = Cluster::join(&store, "one").await;
+    again.bind("a", "gpu-0", 1);
+    again.runs("a").await;
+    again.holders("gpu-0", &["a", "", "", ""]).await;
+    assert!(refused(&store, "gpu-0").is_some());
+}
+
+#[tokio::test]
 async fn of_two_controllers_one_acts() {
     let first = Cluster::start(TWO).await;
     first.ready("gpu-1").await;

@@ -192,29 +192,35 @@ impl Shared {
 
     /// Takes what there is to be from a document. A bad one leaves the old one in force, and each node says so.
     pub fn want(&self, text: &str, name: &str) -> Result<(), String> {
-        let read = Wanted::read(text, name);
-        let outcome = read.as_ref().map(drop).map_err(Clone::clone);
+        let wanted = Wanted::read(text, name).map_err(|why| self.refuse(why))?;
         self.change(|mind, now| {
             let before = mind.controller.names();
-            mind.controller.refusal = outcome.clone().err();
-            match read {
-                Ok(wanted) => mind.controller.wanted = Some(wanted),
-                Err(_) => mind.lack_document(),
-            }
+            mind.controller.refusal = None;
+            mind.controller.wanted = Some(wanted);
             for node in before.into_iter().chain(mind.controller.names()) {
                 mind.nodes.push(node, now);
             }
         });
-        if outcome.is_ok() {
-            self.accepted.send_if_modified(|kept| {
-                let is_new = kept.as_deref() != Some(text);
-                if is_new {
-                    *kept = Some(text.to_owned());
-                }
-                is_new
-            });
-        }
-        outcome
+        self.accepted.send_if_modified(|kept| {
+            let is_new = kept.as_deref() != Some(text);
+            if is_new {
+                *kept = Some(text.to_owned());
+            }
+            is_new
+        });
+        Ok(())
+    }
+
+    /// Takes it that a document is none. The old one stays in force, and each node says why.
+    fn refuse(&self, why: String) -> String {
+        self.change(|mind, now| {
+            mind.controller.refusal = Some(why.clone());
+            mind.lack_document();
+            for node in mind.controller.names() {
+                mind.nodes.push(node, now);
+            }
+        });
+        why
     }
 
     /// Takes what an earlier controller went by, to be used where there is no document to go by now.

@@ -90,14 +90,10 @@ pub(super) async fn document(client: Client, shared: Arc<Shared>, tell: Tell) {
                 continue;
             }
         };
-        let Some(text) = map.data.as_ref().and_then(|data| data.get(KEY)) else {
-            tell(
-                PART,
-                Err(format!("ConfigMap {namespace}/{name} has no `{KEY}`")),
-            );
-            continue;
+        let outcome = match map.data.as_ref().and_then(|data| data.get(KEY)) {
+            Some(text) => shared.want(text, &name),
+            None => Err(shared.refuse(lacking(&map, &name))),
         };
-        let outcome = shared.want(text, &name);
         if let Err(why) = &outcome
             && let Err(error) = complain(&client, &map.metadata, why).await
         {
@@ -108,6 +104,17 @@ pub(super) async fn document(client: Client, shared: Arc<Shared>, tell: Tell) {
             outcome.map_err(|why| format!("{why}; the old topology stays in force")),
         );
     }
+}
+
+/// Why a ConfigMap is no document.
+fn lacking(map: &ConfigMap, name: &str) -> String {
+    let keys = map.data.iter().flat_map(|data| data.keys());
+    let keys: Vec<&str> = keys.map(String::as_str).collect();
+    let has = match &*keys {
+        [] => "nothing".to_owned(),
+        keys => format!("`{}`", keys.join("`, `")),
+    };
+    format!("{name} has no `{KEY}`, which is where the topology stands; it has {has}")
 }
 
 /// Says on the document what is wrong with it.

@@ -308,3 +308,16 @@ fn what_runs_is_shown_on_when_another_reign_begins() {
     stage.settle();
     assert_eq!((shown(&stage), stage.writes), (before, writes));
 }
+
+#[test]
+fn a_document_that_says_nothing_of_a_cluster_is_refused() {
+    let node = "gpu-product: Tesla-K80\ngpu-memory: 11441\ngpu-count: 2\n";
+    for bad in ["", "# pools: {}\n", "{}", "seed: 7\n", node] {
+        let error = Wanted::read(bad, "topology").unwrap_err();
+        assert!(error.starts_with("topology:1: "), "{bad}: {error}");
+    }
+    for good in ["pools: {}\n", "nodes: {}\n", "nodePools: {}\n"] {
+        let wanted = Wanted::read(good, "topology").unwrap();
+        assert!(wanted.plan.nodes.is_empty(), "{good}");
+    }
+}
