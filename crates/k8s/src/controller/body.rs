@@ -216,9 +216,14 @@ pub fn clipped(words: &str) -> String {
     words[..words.floor_char_boundary(1000)].to_owned()
 }
 
+/// What is said of one pod and of no other: the server refuses it for a pod that was made under the same name since.
+fn only(bound: &Bound, status: Value) -> Value {
+    json!({ "metadata": { "uid": bound.pod.uid }, "status": status })
+}
+
 /// Annotations on a pod.
-pub fn annotations(annotations: &Labels) -> Value {
-    json!({ "metadata": { "annotations": annotations } })
+pub fn annotations(bound: &Bound, annotations: &Labels) -> Value {
+    json!({ "metadata": { "uid": bound.pod.uid, "annotations": annotations } })
 }
 
 /// A pod that runs, and what is noted on it: the server takes both in one write to its status.
@@ -259,29 +264,63 @@ pub fn running(bound: &Bound, annotations: &Labels, now: Timestamp) -> Value {
     if !before.is_empty() {
         status["initContainerStatuses"] = before.into();
     }
-    if annotations.is_empty() {
-        return json!({ "status": status });
+    let mut body = only(bound, status);
+    if !annotations.is_empty() {
+        body["metadata"]["annotations"] = json!(annotations);
     }
-    json!({ "metadata": { "annotations": annotations }, "status": status })
+    body
 }
 
 /// A pod whose containers have done their work.
 pub fn succeeded(bound: &Bound, now: Timestamp) -> Value {
+    ended(bound, &End::DONE, now)
+}
+
+/// A pod whose containers were told to end, and did.
+pub fn stopped(bound: &Bound, now: Timestamp) -> Value {
+    ended(bound, &End::TOLD, now)
+}
+
+/// How the containers of a pod have ended.
+struct End {
+    phase: &'static str,
+    code: i32,
+    reason: &'static str,
+    condition: &'static str,
+}
+
+impl End {
+    const DONE: End = End {
+        phase: "Succeeded",
+        code: 0,
+        reason: "Completed",
+        condition: "PodCompleted",
+    };
+    /// By SIGTERM.
+    const TOLD: End = End {
+        phase: "Failed",
+        code: 143,
+        reason: "Error",
+        condition: "PodFailed",
+    };
+}
+
+fn ended(bound: &Bound, end: &End, now: Timestamp) -> Value {
     let now = now.to_string();
     let began = bound
         .started
         .and_then(|second| Timestamp::from_second(second).ok());
     let began = began.map_or_else(|| now.clone(), |began| began.to_string());
-    let ended = bound
+    let all = bound
         .images
         .iter()
         .filter(|(_, role, _)| *role != Role::Init);
     let (mut before, mut main) = (Vec::new(), Vec::new());
-    for (name, role, image) in ended {
+    for (name, role, image) in all {
         let status = json!({
             "name": name, "image": image, "imageID": "", "ready": false, "started": false, "restartCount": 0,
             "containerID": format!("mirage://{}/{name}", bound.pod.uid),
-            "state": { "terminated": { "exitCode": 0, "reason": "Completed", "startedAt": began, "finishedAt": now } },
+            "state": { "terminated": { "exitCode": end.code, "reason": end.reason, "startedAt": began, "finishedAt": now } },
         });
         match role {
             Role::Sidecar => before.push(status),
@@ -290,21 +329,22 @@ pub fn succeeded(bound: &Bound, now: Timestamp) -> Value {
     }
     let conditions: Vec<Value> = ["Ready", "ContainersReady"]
         .into_iter()
-        .map(|kind| json!({ "type": kind, "status": "False", "reason": "PodCompleted", "lastTransitionTime": now }))
+        .map(|kind| json!({ "type": kind, "status": "False", "reason": end.condition, "lastTransitionTime": now }))
         .collect();
     let mut status =
-        json!({ "phase": "Succeeded", "conditions": conditions, "containerStatuses": main });
+        json!({ "phase": end.phase, "conditions": conditions, "containerStatuses": main });
     if !before.is_empty() {
         status["initContainerStatuses"] = before.into();
     }
-    json!({ "status": status })
+    only(bound, status)
 }
 
 /// A pod that its node cannot take, as a kubelet says it.
-pub fn refused(resource: &str) -> Value {
-    json!({ "status": {
+pub fn refused(bound: &Bound, resource: &str) -> Value {
+    let status = json!({
         "phase": "Failed",
         "reason": format!("OutOf{resource}"),
         "message": format!("Pod was rejected: Node didn't have enough resource: {resource}"),
-    } })
+    });
+    only(bound, status)
 }

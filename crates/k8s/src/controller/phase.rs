@@ -19,6 +19,14 @@ impl Controller {
             return None;
         }
         let (namespace, name) = (namespace.to_owned(), name.to_owned());
+        if bound.pod.is_ending && bound.is_kept && !bound.ended {
+            // Whoever keeps it may wait for this word, as the Job controller does; and its devices are free again.
+            return Some(Write::PodStatus {
+                namespace,
+                name,
+                body: body::stopped(bound, now),
+            });
+        }
         if bound.pod.is_ending {
             // A finalizer may keep it. Telling it again would not make it go.
             let is_told = self.seen.is_released(&bound.pod.uid);
@@ -46,7 +54,7 @@ impl Controller {
         let body = match kept.refused.get(&bound.pod.uid) {
             // Who goes is gone in a moment, and then it is thought of again: which of the two was seen first must not matter.
             Some(_) if self.gives_back(kept, &bound.node) => return None,
-            Some(resource) => body::refused(resource),
+            Some(resource) => body::refused(bound, resource),
             None => body::running(bound, &self.notes(kept, bound), now),
         };
         Some(Write::PodStatus {

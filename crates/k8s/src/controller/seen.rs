@@ -133,6 +133,8 @@ pub struct Bound {
     pub may_end: bool,
     /// A DaemonSet put it there, as on every node: it goes with the node, and does not keep it.
     pub is_daemon: bool,
+    /// Somebody's finalizer keeps it when it is deleted.
+    pub is_kept: bool,
 }
 
 impl Bound {
@@ -187,6 +189,7 @@ impl Bound {
             started: status.start_time.map(|time| time.0.as_second()),
             may_end: spec.restart_policy.is_some_and(|policy| policy != "Always"),
             is_daemon: owners.iter().any(|owner| owner.kind == "DaemonSet"),
+            is_kept: meta.finalizers.is_some_and(|all| !all.is_empty()),
             node,
             since: meta.creation_timestamp.map_or(0, |time| time.0.as_second()),
             images,

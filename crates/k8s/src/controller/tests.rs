@@ -170,7 +170,10 @@ impl Stage {
                 name,
                 body,
             } => {
-                let now = seen.pod(&namespace, &name).unwrap().after(&body);
+                let pod = seen.pod(&namespace, &name).unwrap();
+                // Of this pod, and of no other that is made under its name.
+                assert_eq!(body["metadata"]["uid"], *pod.pod.uid);
+                let now = pod.after(&body);
                 seen.put_pod(now);
             }
             Write::NoPod {

@@ -206,6 +206,11 @@ fn merge(into: &mut Value, patch: &Value) {
     }
 }
 
+fn is_another(object: &Value, body: &Value) -> bool {
+    let uid = &body["metadata"]["uid"];
+    !uid.is_null() && *uid != object["metadata"]["uid"]
+}
+
 async fn answer(
     State(store): State<Store>,
     Query(query): Query<HashMap<String, String>>,
@@ -257,6 +262,8 @@ async fn answer(
             // Only applying makes what is not there.
             let made = query.contains_key("fieldManager") && target == path;
             match standing.or_else(|| made.then(|| json!({ "metadata": {} }))) {
+                // Said of another of the same name.
+                Some(object) if is_another(&object, &body) => reply(409, &failure(409, "Conflict")),
                 Some(mut object) => {
                     merge(&mut object, &body);
                     reply(200, &inner.put(&target, object))

@@ -104,7 +104,7 @@ impl Controller {
         (!notes.is_empty()).then(|| Write::Pod {
             namespace: bound.pod.namespace.clone(),
             name: bound.pod.name.clone(),
-            body: body::annotations(&notes),
+            body: body::annotations(bound, &notes),
         })
     }
 

@@ -16,13 +16,25 @@ fn a_pod_that_a_finalizer_keeps_is_let_go_once() {
     stage.gpu_pod("gpu-0", "a", 1, 1);
     stage.settle();
     stage.kept_back.push("a".into());
-    stage.change_pod("a", |bound| bound.pod.is_ending = true);
+    stage.change_pod("a", |bound| {
+        bound.is_kept = true;
+        bound.pod.is_ending = true;
+    });
     let before = stage.writes;
     stage.settle();
-    assert_eq!(stage.writes, before + 1);
+    // It has ended, its GPU is free, and it may go.
+    assert_eq!(stage.phase("a"), "Failed");
+    assert_eq!(stage.holders("gpu-0"), [""; 4]);
+    assert_eq!(stage.writes, before + 3);
+    stage.restart();
+    stage.settle();
+    assert_eq!(stage.writes, before + 3);
     // Another of its name is another pod.
     stage.kept_back.clear();
-    stage.change_pod("a", |bound| bound.pod.uid = "uid-other".into());
+    stage.change_pod("a", |bound| {
+        bound.pod.uid = "uid-other".into();
+        bound.is_kept = false;
+    });
     stage.settle();
     assert!(stage.controller.seen.pod("default", "a").is_none());
 }
