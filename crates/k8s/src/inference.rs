@@ -21,9 +21,9 @@ const GOOD: Duration = Duration::from_secs(60);
 /// Most pods believed.
 const MOST: usize = 100_000;
 
-/// Requests per second by namespace and pod.
+/// Requests per second by namespace and pod; `None` while nobody counts them.
 #[derive(Debug, Clone, PartialEq, Default)]
-pub struct Rates(HashMap<(String, String), f64>);
+pub struct Rates(Option<HashMap<(String, String), f64>>);
 
 impl Rates {
     /// Reads the answer to a query.
@@ -36,7 +36,7 @@ impl Rates {
         let list = answer["data"]["result"]
             .as_array()
             .ok_or("the answer has no list of results")?;
-        let mut rates = Rates::default();
+        let mut rates = HashMap::new();
         for one in list.iter().take(MOST) {
             let label = |name: &str| one["metric"][name].as_str().map(str::to_owned);
             let value = one["value"][1].as_str();
@@ -45,16 +45,18 @@ impl Rates {
                 (label("namespace"), label("pod"), value)
                 && rate.is_finite()
             {
-                rates.0.insert((namespace, pod), rate.max(0.0));
+                rates.insert((namespace, pod), rate.max(0.0));
             }
         }
-        Ok(rates)
+        Ok(Rates(Some(rates)))
     }
 
-    /// How busy a pod's requests keep its GPU, in whole percent; `None` where no requests are counted.
+    /// How busy a pod's requests keep its GPU, in whole percent; `None` while nobody counts requests. A pod that was asked nothing yet is
+    /// not in the count.
     pub fn percent(&self, namespace: &str, pod: &str) -> Option<f64> {
         let key = (namespace.to_owned(), pod.to_owned());
-        Some(self.0.get(&key)?.round().min(100.0))
+        let rate = self.0.as_ref()?.get(&key).copied().unwrap_or(0.0);
+        Some(rate.round().min(100.0))
     }
 }
 
@@ -162,8 +164,10 @@ mod tests {
         // Nothing asked, nothing done.
         assert_eq!(rates.percent("a", "idle"), Some(0.0));
         assert_eq!(rates.percent("b", "p"), Some(100.0));
-        assert_eq!(rates.percent("b", "odd"), None);
-        assert_eq!(rates.percent("", "lost"), None);
+        for (namespace, pod) in [("b", "odd"), ("", "lost"), ("a", "new")] {
+            assert_eq!(rates.percent(namespace, pod), Some(0.0), "{pod}");
+        }
+        assert_eq!(Rates::default().percent("a", "p"), None);
     }
 
     #[test]
