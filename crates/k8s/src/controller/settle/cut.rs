@@ -5,7 +5,7 @@ use std::sync::Arc;
 use mirage_model::plan::{GivenGpu, GivenInstance, NodePlan};
 
 use crate::controller::seen::Node;
-use crate::migconfig::{self, Cut, Ids, Mapping, Wanted};
+use crate::migconfig::{self, Cut, Device, Ids, Mapped, Mapping, Wanted};
 use crate::topology;
 
 /// What is said back.
@@ -97,23 +97,23 @@ impl Layout {
             };
             let asked = asked.or_else(|| given(gpu.given.as_deref()));
             let old = before.document.and_then(|old| old.gpus.get(index as usize));
+            let standing = || given_by(old?.mig.as_ref()?).place(&gpu.board).ok();
             let devices = match asked
                 .as_ref()
                 .map(|cut| (cut.enabled, cut.place(&gpu.board)))
             {
+                // What cannot be understood changes nothing.
+                _ if matches!(self.asked, Some(Err(_))) => standing(),
                 None | Some((false, _)) => None,
                 Some((true, Ok(devices))) => Some(devices),
                 Some((true, Err(why))) => {
                     problem.get_or_insert_with(|| format!("GPU {index}: {why}"));
-                    None
+                    standing()
                 }
             };
             let cut = devices.as_ref().map(|devices| {
-                let told = if self.maps {
-                    told.0.get(&index).map(Vec::as_slice)
-                } else {
-                    None
-                };
+                let told = told.0.get(&index).map(Vec::as_slice);
+                let told = told.filter(|told| self.maps && speaks_of(told, devices, &shown.id));
                 let mut listed = migconfig::topology(devices, told);
                 if !self.maps {
                     for (device, listed) in devices.iter().zip(&mut listed) {
@@ -163,12 +163,34 @@ impl Layout {
         } else {
             Some("success")
         };
+        // Devices that stayed because nothing could be made of what is asked have their ids still.
+        let is_told = problem.is_none() || !mapping.0.is_empty();
         let answer = Answer {
-            mapping: (self.maps && problem.is_none()).then(|| mapping.write()),
+            mapping: (self.maps && is_told).then(|| mapping.write()),
             state,
             problem: problem.map(|why| format!("{}: {why}", self.shown)),
         };
         (plan, answer)
+    }
+}
+
+/// Whether a mapping is one of these devices of a GPU, and not of those that were there before.
+fn speaks_of(told: &[Mapped], devices: &[Device], gpu: &str) -> bool {
+    let same = |(told, device): (&Mapped, &Device)| {
+        told.position == device.start && told.uuid == device.uuid(gpu)
+    };
+    told.len() == devices.len() && told.iter().zip(devices).all(same)
+}
+
+/// The cut that a GPU has.
+fn given_by(devices: &[topology::Mig]) -> Cut {
+    let devices = devices.iter().map(|device| Wanted {
+        profile: device.name.clone(),
+        position: device.position,
+    });
+    Cut {
+        enabled: true,
+        devices: devices.collect(),
     }
 }
 

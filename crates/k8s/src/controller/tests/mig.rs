@@ -157,3 +157,73 @@ fn layouts_by_name_cut_every_gpu() {
             .all(|device| device.id.is_some())
     );
 }
+
+/// Acts once, and returns the devices of the first GPU as they are written then.
+fn written(stage: &mut Stage) -> Vec<topology::Mig> {
+    let writes = stage.controller.settle("mig-0");
+    let text = writes.iter().find_map(|write| match write {
+        Write::Document { body, .. } => body["data"][topology::KEY].as_str(),
+        _ => None,
+    });
+    let first = topology::read_node(text.unwrap(), "mig-0").unwrap();
+    for write in writes {
+        stage.controller.wrote(&write);
+        stage.serve(write);
+    }
+    first.gpus[0].mig.clone().unwrap()
+}
+
+#[test]
+fn ids_of_other_devices_are_not_taken_for_those_of_new_ones() {
+    let mut stage = Stage::new(DYNAMIC);
+    stage.settle();
+    ask(&mut stage, CONFIG);
+    stage.settle();
+    // At the same positions, but larger.
+    ask(
+        &mut stage,
+        &CONFIG
+            .replace("1g.5gb, position: 4", "1g.10gb, position: 4")
+            .replace("1g.5gb, position: 6", "1g.10gb, position: 6"),
+    );
+    let first = written(&mut stage);
+    assert_eq!(first[1].name, "1g.10gb");
+    assert!(first.iter().all(|device| device.id.is_none()), "{first:?}");
+    stage.settle();
+    let node = &stage.controller.seen.nodes["mig-0"];
+    let mapping = Mapping::read(&node.annotations[migconfig::MAPPING]).unwrap();
+    let devices = document(&stage).gpus[0].mig.clone().unwrap();
+    for (device, told) in devices.iter().zip(&mapping.0[&0]) {
+        assert_eq!(device.id.as_ref(), Some(&told.uuid));
+    }
+}
+
+#[test]
+fn what_makes_no_sense_leaves_the_devices_as_they_are() {
+    for bad in [
+        "mig-configs: [",
+        &CONFIG.replace("position: 4", "position: 5"),
+    ] {
+        let mut stage = Stage::new(DYNAMIC);
+        stage.settle();
+        ask(
+            &mut stage,
+            &CONFIG.replace("1g.5gb, position: 6", "1g.10gb, position: 6"),
+        );
+        stage.settle();
+        let before = document(&stage);
+        assert_eq!(before.gpus[0].mig.as_ref().unwrap().len(), 3);
+        ask(
+            &mut stage,
+            &bad.replace("2g.10gb, position: 0", "9g.10gb, position: 0"),
+        );
+        stage.settle();
+        let node = &stage.controller.seen.nodes["mig-0"];
+        assert_eq!(node.labels[migconfig::STATE], "failed");
+        assert_eq!(node.allocatable["nvidia.com/mig-1g.10gb"], "1");
+        assert_eq!(document(&stage), before, "{bad}");
+        stage.restart();
+        stage.settle();
+        assert_eq!(document(&stage), before, "{bad}");
+    }
+}
