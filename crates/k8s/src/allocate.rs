@@ -43,12 +43,12 @@ pub struct Pod {
     pub reserves: bool,
     /// Pods of one group share the GPU that one of them reserves.
     pub group: Option<String>,
-    /// How busy it makes its devices.
-    pub load: Load,
+    /// What it does with a GPU that it shares and does not hold.
+    pub share: Load,
 }
 
 /// Devices of one container.
-#[derive(Debug, Clone, PartialEq, Eq, Default)]
+#[derive(Debug, Clone, PartialEq, Default)]
 pub struct Demand {
     /// Its name.
     pub container: String,
@@ -56,13 +56,15 @@ pub struct Demand {
     pub resource: String,
     /// How many.
     pub count: u32,
-    /// Whether it runs; others hold their devices and leave them idle.
-    pub running: bool,
+    /// How busy it makes each of them.
+    pub load: Load,
 }
 
-/// How busy a pod makes each of its devices.
+/// How busy a container makes each of its devices.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Load {
+    /// Whether it runs; others hold their devices and leave them idle.
+    pub running: bool,
     /// Least busy share, percent.
     pub min: u32,
     /// Largest busy share, percent.
@@ -77,6 +79,7 @@ impl Default for Load {
     /// All of it, all the time.
     fn default() -> Self {
         Self {
+            running: true,
             min: 100,
             max: 100,
             fraction: 1.0,
@@ -259,7 +262,7 @@ pub enum Role {
 }
 
 /// A container as its pod asks for it.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq)]
 pub struct Asked {
     /// Its name.
     pub container: String,
@@ -267,8 +270,8 @@ pub struct Asked {
     pub role: Role,
     /// Devices by resource.
     pub devices: Vec<(String, u32)>,
-    /// Whether it runs now.
-    pub running: bool,
+    /// How busy it makes each of them.
+    pub load: Load,
 }
 
 /// What a pod's containers hold in the end. Containers that run before the others hand their devices on; only what nobody
@@ -310,6 +313,6 @@ fn demand(asked: &Asked, resource: &str, count: u32) -> Demand {
         container: asked.container.clone(),
         resource: resource.to_owned(),
         count,
-        running: asked.running,
+        load: asked.load,
     }
 }

@@ -88,24 +88,21 @@ fn status(place: Place, memory: u64, ledger: &Ledger, pods: &[Pod]) -> Status {
     };
     if !pod.reserves {
         let of = |demand: &&super::Demand| demand.container == hold.container;
-        let runs = pod
-            .demands
-            .iter()
-            .find(of)
-            .is_none_or(|demand| demand.running);
-        let usage = usage(&pod.load, runs, memory);
-        status.usage.insert(pod.uid.clone(), usage);
+        let demand = pod.demands.iter().find(of);
+        let load = demand.map_or(&pod.share, |demand| &demand.load);
+        status.usage.insert(pod.uid.clone(), usage(load, memory));
     } else if pod.group.is_some() {
         let sharing = |other: &&Pod| !other.ended && !other.reserves && other.group == pod.group;
         for other in pods.iter().filter(sharing) {
-            let usage = usage(&other.load, true, memory);
+            let usage = usage(&other.share, memory);
             status.usage.insert(other.uid.clone(), usage);
         }
     }
     status
 }
 
-fn usage(load: &Load, runs: bool, memory: u64) -> Usage {
+fn usage(load: &Load, memory: u64) -> Usage {
+    let runs = load.running;
     // Memory is held from the start, and whole MiB of it.
     let share = (memory as f64 * load.fraction.clamp(0.0, 1.0)).trunc();
     Usage {

@@ -26,7 +26,7 @@ fn demand(container: &str, resource: &str, count: u32) -> Demand {
         container: container.into(),
         resource: resource.into(),
         count,
-        running: true,
+        load: Load::default(),
     }
 }
 
@@ -113,7 +113,7 @@ fn containers_before_the_others_hand_their_devices_on() {
         container: container.into(),
         role,
         devices: vec![(GPU.into(), count)],
-        running: true,
+        load: Load::default(),
     };
     let reused = [asked("init", Role::Init, 2), asked("main", Role::Main, 2)];
     assert_eq!(demands(&reused), [demand("main", GPU, 2)]);
@@ -141,11 +141,11 @@ fn a_group_shares_the_gpu_its_reservation_holds() {
     reservation.group = Some("g".into());
     let share = |name: &str, fraction| Pod {
         group: Some("g".into()),
-        load: Load {
+        share: Load {
             min: 20,
             max: 40,
             fraction,
-            inference: false,
+            ..Load::default()
         },
         ..pod(name, 3, Vec::new())
     };

@@ -542,3 +542,71 @@ fn reservations_are_told_their_gpu_and_shared_pods_use_it() {
         ("half", &[(0, None)][..])
     );
 }
+
+#[test]
+fn a_shared_gpu_is_used_by_whoever_runs_in_its_group() {
+    let mut stage = Stage::new(
+        "nodePools:\n  default: { gpuProduct: Tesla-K80, gpuCount: 2, gpuMemory: 11441 }\n",
+    );
+    // KWOK says what runs, so that pods may wait.
+    let node = Node {
+        uid: "u".into(),
+        labels: BTreeMap::from([(POOL.to_owned(), "default".to_owned())]),
+        annotations: BTreeMap::from([(KWOK.to_owned(), "fake".to_owned())]),
+        is_ready: true,
+        ..Node::default()
+    };
+    stage.controller.seen.nodes.insert("kwok".into(), node);
+    let group = json!({ "runai-gpu-group": "g" });
+    let one = [json!({ "nvidia.com/gpu": "1" })];
+    stage.add_pod(
+        "kwok",
+        "reservation",
+        "uid-r",
+        1,
+        &one,
+        json!({ "namespace": "runai-reservation", "labels": group }),
+    );
+    let half = json!({ "labels": group, "annotations": { "gpu-fraction": "0.5", "run.ai/simulated-gpu-utilization.c1": "20-40" } });
+    stage.add_pod("kwok", "half", "uid-h", 2, &[json!({}), json!({})], half);
+    stage.change_pod("half", |bound| {
+        bound.pod.containers[0].role = crate::cluster::pod::Role::Init;
+    });
+    let used = |stage: &Stage| {
+        let text = &stage.controller.seen.documents["kwok"];
+        let usage = topology::read_node(text, "n").unwrap().gpus[0].status.usage["uid-h"];
+        (usage.min, usage.max, usage.memory_mib)
+    };
+    stage.settle();
+    // Its memory is held from the start.
+    assert_eq!(used(&stage), (0, 0, 5720));
+    stage.change_pod("half", |bound| {
+        bound.pod.phase = "Running".into();
+        bound.pod.containers[1].is_running = true;
+    });
+    stage.settle();
+    assert_eq!(used(&stage), (20, 40, 5720));
+    let fleet = stage.controller.fleet();
+    let work = &fleet[0].1;
+    assert_eq!((work.len(), &*work[0].owner.container), (1, "c1"));
+}
+
+#[test]
+fn each_container_is_as_busy_as_is_said_of_it() {
+    let mut stage = Stage::new(THREE);
+    stage.settle();
+    let one = || json!({ "nvidia.com/gpu": "1" });
+    let said = json!({ "annotations": {
+        "run.ai/simulated-gpu-utilization": "70",
+        "run.ai/simulated-gpu-utilization.c1": "10-20",
+        "gpu-fraction.c1": "0.25",
+    } });
+    stage.add_pod("gpu-0", "two", "uid-t", 1, &[one(), one()], said);
+    stage.settle();
+    let document = topology::read_node(&stage.controller.seen.documents["gpu-0"], "n").unwrap();
+    let used = document.gpus.iter().take(2).map(|gpu| {
+        let usage = gpu.status.usage["uid-t"];
+        (usage.min, usage.max, usage.memory_mib)
+    });
+    assert_eq!(used.collect::<Vec<_>>(), [(70, 70, 81559), (10, 20, 20389)]);
+}

@@ -23,6 +23,20 @@ impl Controller {
     /// A pod as far as devices matter.
     pub(super) fn pod(&self, bound: &Bound) -> Pod {
         let pod = &bound.pod;
+        let class = self.seen.class(pod);
+        let load = |container: Option<&pod::Container>| {
+            let name = container.map_or("", |container| &container.name);
+            let (activity, _, inference) = activity::of(pod, name, class);
+            let busy = activity.steps.first().map(|step| step.utilization);
+            let percent = |share: f64| share.clamp(0.0, 100.0).round() as u32;
+            Load {
+                running: pod.phase == "Running" && container.is_some_and(|one| one.is_running),
+                min: busy.map_or(100, |busy| percent(busy.low)),
+                max: busy.map_or(100, |busy| percent(busy.high)),
+                fraction: activity.fraction.unwrap_or(1.0),
+                inference,
+            }
+        };
         let asked = pod.containers.iter().map(|container| Asked {
             container: container.name.clone(),
             role: match container.role {
@@ -36,7 +50,7 @@ impl Controller {
                 .filter(|(name, _)| *name == allocate::GPU || name.starts_with(allocate::MIG))
                 .map(|(name, count)| (name.clone(), *count))
                 .collect(),
-            running: pod.phase == "Running" && container.is_running,
+            load: load(Some(container)),
         });
         let asked: Vec<Asked> = asked.collect();
         let mut demands = allocate::demands(&asked);
@@ -48,13 +62,9 @@ impl Controller {
                 container: asked.container.clone(),
                 resource: allocate::GPU.into(),
                 count: 0,
-                running: asked.running,
+                load: asked.load,
             }));
         }
-        let container = demands.first().map_or("", |demand| &demand.container);
-        let (activity, _, by_requests) = activity::of(pod, container, self.seen.class(pod));
-        let busy = activity.steps.first().map(|step| step.utilization);
-        let percent = |share: f64| share.clamp(0.0, 100.0).round() as u32;
         let group = pod
             .labels
             .get("runai-gpu-group")
@@ -73,12 +83,7 @@ impl Controller {
                 .map_or_else(Vec::new, |text| allocate::held(text, &pod.uid)),
             reserves: pod.namespace == self.settings.reservations,
             group: group.cloned(),
-            load: Load {
-                min: busy.map_or(100, |busy| percent(busy.low)),
-                max: busy.map_or(100, |busy| percent(busy.high)),
-                fraction: activity.fraction.unwrap_or(1.0),
-                inference: by_requests,
-            },
+            share: load(sharing(pod)),
         }
     }
 
@@ -154,6 +159,12 @@ impl Controller {
         let warn = |complaint| kept.warning(&bound.node, &bound.pod.uid, Some(bound), complaint);
         complaints.into_iter().filter_map(warn).collect()
     }
+}
+
+/// The container that a pod's part of a shared GPU is put down to: the first that is there to stay.
+pub(super) fn sharing(pod: &pod::Pod) -> Option<&pod::Container> {
+    let mut containers = pod.containers.iter();
+    containers.find(|container| container.role == pod::Role::App)
 }
 
 /// Which MIG device a pod was given, as its scheduler wrote it down.

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use mirage_model::plan::{NodePlan, Owner};
 
 use super::Controller;
+use super::pods::sharing;
 use crate::activity::{self, Activity};
 use crate::allocate::Place;
 use crate::controller::seen::Bound;
@@ -56,7 +57,7 @@ impl Controller {
                 .filter(|other| other.pod.uid != bound.pod.uid && !other.ended)
             {
                 if group.is_some() && self.pod(other).group == group {
-                    let first = other.pod.containers.first();
+                    let first = sharing(&other.pod);
                     add(other, first.map_or("", |container| &container.name), *place);
                 }
             }
