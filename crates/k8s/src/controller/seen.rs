@@ -1,10 +1,12 @@
 //! Nodes, pods and documents as the API server last told them; no more of each than is needed.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::hash::{DefaultHasher, Hash as _, Hasher as _};
 use std::sync::Arc;
 
 use k8s_openapi::api::core::v1 as core;
 use k8s_openapi::apimachinery::pkg::api::resource::Quantity;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::ManagedFieldsEntry;
 use k8s_openapi::jiff::Timestamp;
 use serde_json::Value;
 
@@ -12,8 +14,8 @@ use crate::activity::GROUP;
 use crate::cluster::pod::{Container, Pod, Role};
 use crate::topology::{KWOK, Reporter};
 
-use super::VIRTUAL;
 use super::body::FOLLOWS;
+use super::{MANAGER, VIRTUAL};
 
 /// Annotations of pods that mean something here begin so.
 const POD_ANNOTATIONS: &[&str] = &[
@@ -47,6 +49,8 @@ pub struct Node {
     pub follows: (String, String),
     /// No new pods go there.
     pub is_cordoned: bool,
+    /// What tells the keys that stand there by the controller's word from others ([`fingerprint`]); `None` if none do.
+    pub spoken: Option<u64>,
     /// What tells this state of it from others.
     pub version: String,
 }
@@ -56,6 +60,7 @@ impl Node {
     pub fn read(node: core::Node) -> Option<(String, Node)> {
         let meta = node.metadata;
         let status = node.status.unwrap_or_default();
+        let spoken = spoken(meta.managed_fields.as_deref().unwrap_or_default());
         let amounts = |amounts: Option<BTreeMap<String, Quantity>>| {
             let amounts = amounts.unwrap_or_default().into_iter();
             amounts.map(|(name, amount)| (name, amount.0)).collect()
@@ -78,6 +83,7 @@ impl Node {
                 .spec
                 .and_then(|spec| spec.unschedulable)
                 .unwrap_or(false),
+            spoken,
             version: meta.resource_version.unwrap_or_default(),
         };
         Some((meta.name?, read))
@@ -101,6 +107,38 @@ impl Node {
     pub fn is_kwok(&self) -> bool {
         self.annotations.contains_key(KWOK)
     }
+}
+
+/// What tells labels, annotations, capacity and allocatable amounts from others, by their keys.
+pub fn fingerprint<'k>(keys: [impl Iterator<Item = &'k str>; 4]) -> u64 {
+    let mut hasher = DefaultHasher::new();
+    for keys in keys {
+        let mut keys: Vec<&str> = keys.collect();
+        keys.sort_unstable();
+        keys.hash(&mut hasher);
+    }
+    hasher.finish()
+}
+
+/// The keys that stand on a node by the controller's word, as the server remembers it.
+fn spoken(managed: &[ManagedFieldsEntry]) -> Option<u64> {
+    let ours = |entry: &&ManagedFieldsEntry| {
+        let is = |word: &Option<String>, wanted| word.as_deref() == Some(wanted);
+        is(&entry.manager, MANAGER)
+            && is(&entry.operation, "Apply")
+            && is(&entry.subresource, "status")
+    };
+    let fields = &managed.iter().find(ours)?.fields_v1.as_ref()?.0;
+    let parts = [
+        &fields["f:metadata"]["f:labels"],
+        &fields["f:metadata"]["f:annotations"],
+        &fields["f:status"]["f:capacity"],
+        &fields["f:status"]["f:allocatable"],
+    ];
+    Some(fingerprint(parts.map(|part| {
+        let keys = part.as_object().into_iter().flatten();
+        keys.filter_map(|(key, _)| key.strip_prefix("f:"))
+    })))
 }
 
 fn kept(

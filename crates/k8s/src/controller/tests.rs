@@ -13,7 +13,7 @@ use k8s_openapi::jiff::Timestamp;
 use serde_json::{Value, json};
 
 use super::body::Write;
-use super::seen::{Bound, Node};
+use super::seen::{Bound, Node, fingerprint};
 use super::settle::Controller;
 use super::{LEAVING, Settings, Wanted};
 use crate::topology::{self, KWOK};
@@ -155,6 +155,20 @@ impl Stage {
                 let conditions = body["status"]["conditions"].as_array().unwrap();
                 let find = |kind: &str| conditions.iter().find(|one| one["type"] == kind);
                 entry.is_ready = find("Ready").is_some();
+                let (meta, status) = (&body["metadata"], &body["status"]);
+                let said = [
+                    &meta["labels"],
+                    &meta["annotations"],
+                    &status["capacity"],
+                    &status["allocatable"],
+                ];
+                let said = said.map(|part| {
+                    part.as_object()
+                        .into_iter()
+                        .flatten()
+                        .map(|(key, _)| &**key)
+                });
+                entry.spoken = Some(fingerprint(said));
                 let follows = find("MirageTopology").unwrap();
                 let word = |key: &str| follows[key].as_str().unwrap().to_owned();
                 entry.follows = (word("status"), word("message"));

@@ -10,7 +10,7 @@ use super::{Controller, cut};
 use crate::allocate::{self, Slot};
 use crate::cluster::node::Labels;
 use crate::controller::body::{self, Said, Write};
-use crate::controller::seen::Node;
+use crate::controller::seen::{Node, fingerprint};
 use crate::controller::{LEAVING, VIRTUAL, is_virtual};
 use crate::{flavour, migconfig};
 
@@ -29,8 +29,7 @@ pub(super) struct Written {
 struct Asking(Option<(u64, String, bool)>);
 
 impl Asking {
-    /// Whether to ask for `body`, which stands there already if `reflected`. What an earlier process wrote is not known; as
-    /// long as all that is wanted stands there, it is believed to be all that does.
+    /// Whether to ask for `body`, which stands there already if `reflected`.
     fn ask(&mut self, body: &Value, version: &str, reflected: bool) -> bool {
         let mut hasher = DefaultHasher::new();
         body.to_string().hash(&mut hasher);
@@ -139,7 +138,13 @@ impl Controller {
             resources.iter().all(is)
         };
         let (follows, _, words) = said.follows();
-        let reflected = stands(&labels, &node.labels)
+        // Whatever was said before and is not any more has to be taken back, also if it was said by an earlier process.
+        let keys = fingerprint(
+            [&labels, &annotations, &resources, &resources]
+                .map(|said| said.keys().map(String::as_str)),
+        );
+        let reflected = node.spoken.is_none_or(|spoken| spoken == keys)
+            && stands(&labels, &node.labels)
             && stands(&annotations, &node.annotations)
             && same(&node.capacity)
             && same(&node.allocatable)

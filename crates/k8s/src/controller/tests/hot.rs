@@ -321,3 +321,69 @@ fn a_document_that_says_nothing_of_a_cluster_is_refused() {
         assert!(wanted.plan.nodes.is_empty(), "{good}");
     }
 }
+
+#[test]
+fn what_is_not_said_any_more_goes_also_when_it_was_said_before_a_restart() {
+    let pools = |more: &str| {
+        format!(
+            "nodePools:\n  default: {{ gpuProduct: Tesla-K80, gpuCount: 2, gpuMemory: 11441{more} }}\n"
+        )
+    };
+    let mut stage = Stage::new(&pools(
+        ", otherDevices: [{ name: example.com/nic, count: 2 }]",
+    ));
+    let node = Node {
+        uid: "u".into(),
+        labels: BTreeMap::from([(POOL.to_owned(), "default".to_owned())]),
+        annotations: BTreeMap::from([(KWOK.to_owned(), "fake".to_owned())]),
+        ..Node::default()
+    };
+    stage.controller.seen.nodes.insert("kwok".into(), node);
+    stage.settle();
+    let nics = |stage: &Stage| {
+        let amounts = &stage.controller.seen.nodes["kwok"].allocatable;
+        amounts.get("example.com/nic").cloned()
+    };
+    assert_eq!(nics(&stage).as_deref(), Some("2"));
+    // Edited while no controller runs: all that is wanted stands there, and more.
+    stage.want(&pools(""));
+    stage.restart();
+    assert_eq!(cost(&mut stage, 1), 2);
+    assert_eq!(nics(&stage), None);
+}
+
+#[test]
+fn keys_that_stand_by_the_controllers_word_are_known_by_what_the_server_remembers() {
+    let entry = |manager: &str, operation: &str, part: Value| {
+        json!({
+            "manager": manager, "operation": operation, "subresource": "status", "apiVersion": "v1",
+            "fieldsType": "FieldsV1", "fieldsV1": part,
+        })
+    };
+    let ours = json!({
+        "f:metadata": { "f:labels": { "f:a/b": {}, "f:c": {} } },
+        "f:status": { "f:capacity": { "f:nvidia.com/gpu": {} }, "f:allocatable": { "f:nvidia.com/gpu": {} } },
+    });
+    let read = |managed: Value| {
+        let node = json!({ "metadata": { "name": "n", "uid": "u", "managedFields": managed } });
+        Node::read(serde_json::from_value(node).unwrap())
+            .unwrap()
+            .1
+            .spoken
+    };
+    let other = entry("kubelet", "Update", json!({ "f:metadata": {} }));
+    let made = entry(
+        crate::controller::MANAGER,
+        "Update",
+        json!({ "f:metadata": {} }),
+    );
+    let known = read(json!([
+        other,
+        made,
+        entry(crate::controller::MANAGER, "Apply", ours)
+    ]));
+    let gpu = ["nvidia.com/gpu"];
+    let keys = [&["c", "a/b"][..], &[], &gpu, &gpu].map(|keys| keys.iter().copied());
+    assert_eq!(known, Some(fingerprint(keys)));
+    assert_eq!(read(json!([other, made])), None);
+}
