@@ -1,23 +1,24 @@
 //! The GPUs of nodes without a kubelet, simulated: whatever the controller decides is laid over the engine, and the labels that
 //! follow from what is simulated go back to it.
 
+mod jobs;
+
 use std::collections::HashMap;
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::{Duration, Instant, SystemTime};
 
 use mirage_k8s::controller::run::Shared;
-use mirage_k8s::controller::settle::{Controller, Work};
+use mirage_k8s::controller::settle::Controller;
 use mirage_k8s::gfd;
-use mirage_model::plan::{DeviceRef, Limits, MigStrategy, Plan, WorkloadKind, WorkloadPlan};
+use mirage_model::plan::{MigStrategy, Plan};
 
+use self::jobs::{Job, Jobs};
 use crate::machine::Inside;
 
 /// Its name in `/health`.
 const PART: &str = "simulation";
 /// Least time between two changes of the engine: a thousand pods that come at once are one change.
 const SOONEST: Duration = Duration::from_millis(250);
-/// Power intensity of what pods run.
-const INTENSITY: f64 = 0.8;
 
 /// Follows the controller for ever.
 pub(super) async fn follow(inside: Inside, shared: Arc<Shared>) {
@@ -42,10 +43,18 @@ pub(super) async fn follow(inside: Inside, shared: Arc<Shared>) {
             return;
         };
         let mut failed = false;
-        if let Some(names) = changed {
-            match lay(inside.clone(), fleet.plan.clone()).await {
-                Ok(()) => {
-                    inside.health.good(PART);
+        if let Some(Change {
+            names,
+            is_laid_anew,
+        }) = changed
+        {
+            let plan = is_laid_anew.then(|| fleet.plan.clone());
+            match lay(inside.clone(), plan, fleet.jobs.clone()).await {
+                Ok(refused) => {
+                    match refused.into_iter().next() {
+                        None => inside.health.good(PART),
+                        Some(why) => inside.health.trouble(PART, why),
+                    }
                     let (inside, shared) = (inside.clone(), shared.clone());
                     let strategy = fleet.plan.mig_strategy;
                     let labelled = tokio::task::spawn_blocking(move || {
@@ -77,6 +86,17 @@ struct Laid {
     plan: Plan,
     /// What tells the shape of each of its nodes from others that it had.
     shapes: Vec<u64>,
+    /// What runs on them.
+    jobs: Arc<Jobs>,
+}
+
+/// What is to be done about a fleet that is not as it was.
+#[derive(Debug, PartialEq)]
+struct Change {
+    /// Nodes whose GPUs are others than before, with their shapes.
+    names: Vec<(String, u64)>,
+    /// Nodes came, went or changed; otherwise only what runs on them.
+    is_laid_anew: bool,
 }
 
 impl Default for Laid {
@@ -84,12 +104,13 @@ impl Default for Laid {
         Laid {
             plan: Plan::empty(0),
             shapes: Vec::new(),
+            jobs: Arc::default(),
         }
     }
 }
 
-/// Nodes whose GPUs are others than before, with their shapes; nothing if all is as it was.
-fn changed(before: &Laid, now: &Laid) -> Option<Vec<(String, u64)>> {
+/// What is not as it was; nothing if all is.
+fn changed(before: &Laid, now: &Laid) -> Option<Change> {
     let shapes = |laid: &'_ Laid| -> HashMap<Arc<str>, u64> {
         let nodes = laid.plan.nodes.iter().map(|node| node.name.clone());
         nodes.zip(laid.shapes.iter().copied()).collect()
@@ -101,15 +122,24 @@ fn changed(before: &Laid, now: &Laid) -> Option<Vec<(String, u64)>> {
         .map(|(node, shape)| (node.name.to_string(), *shape))
         .collect();
     let rest = |laid: &'_ Laid| (laid.plan.nodes.len(), laid.plan.seed, laid.plan.tick);
-    let same = rest(before) == rest(now) && before.plan.workloads == now.plan.workloads;
-    (!names.is_empty() || !same).then_some(names)
+    let is_laid_anew = !names.is_empty() || rest(before) != rest(now);
+    let change = Change {
+        names,
+        is_laid_anew,
+    };
+    (is_laid_anew || before.jobs != now.jobs).then_some(change)
 }
 
-/// Lays a plan over the engine, and waits until it shows.
-async fn lay(inside: Inside, plan: Plan) -> Result<(), String> {
-    let asked = inside.engine.ask(move |core| core.reconfigure(plan));
+/// Lays a plan over the engine, if it is another, and what runs; waits until it shows. Returns what was refused.
+async fn lay(inside: Inside, plan: Option<Plan>, jobs: Arc<Jobs>) -> Result<Vec<String>, String> {
+    let asked = inside.engine.ask(move |core| {
+        if let Some(plan) = plan {
+            core.reconfigure(plan);
+        }
+        jobs::follow(core, &jobs, SystemTime::now())
+    });
     let answer = asked.map_err(|error| error.to_string())?;
-    let laid = answer.await.map(|_| ());
+    let laid = answer.await;
     laid.map_err(|_| "the engine has stopped".to_owned())
 }
 
@@ -142,39 +172,16 @@ impl Laid {
             plan.pool_label.clone_from(&wanted.plan.pool_label);
         }
         let mut shapes = Vec::new();
+        let mut jobs = Jobs::new();
         for (node, works, shape) in controller.fleet() {
             let index = u32::try_from(plan.nodes.len()).unwrap_or(u32::MAX);
             plan.nodes.push(node);
             shapes.push(shape);
-            plan.workloads
-                .extend(works.into_iter().map(|work| workload(index, work)));
+            let works = works.into_iter().map(|work| Job::new(index, work));
+            jobs.extend(works.map(|job| (job.name().to_owned(), job)));
         }
-        Laid { plan, shapes }
-    }
-}
-
-fn workload(node: u32, work: Work) -> WorkloadPlan {
-    let devices = work.devices.iter().map(|(gpu, instance)| DeviceRef {
-        node,
-        gpu: *gpu,
-        instance: *instance,
-    });
-    WorkloadPlan {
-        name: format!("{}/{}", work.owner.pod_uid, work.owner.container),
-        devices: devices.collect(),
-        at: Duration::ZERO,
-        activity: work.activity.steps,
-        repeat: if work.activity.is_endless {
-            None
-        } else {
-            Some(1)
-        },
-        limits: Limits::default(),
-        intensity: INTENSITY,
-        tensor: 0.0,
-        owner: Some(work.owner),
-        process: "python3".into(),
-        kind: WorkloadKind::Compute,
+        let jobs = Arc::new(jobs);
+        Laid { plan, shapes, jobs }
     }
 }
 
@@ -191,6 +198,7 @@ mod tests {
         Laid {
             plan: Wanted::read(&text, "test").unwrap().plan,
             shapes: shapes.to_vec(),
+            jobs: Arc::default(),
         }
     }
 
@@ -198,12 +206,14 @@ mod tests {
     fn only_what_changed_is_laid_again() {
         let two = laid(2, &[1, 2]);
         assert_eq!(changed(&two, &laid(2, &[1, 2])), None);
+        let anew = |now: &Laid| {
+            let change = changed(&two, now).unwrap();
+            assert!(change.is_laid_anew);
+            change.names
+        };
         let new = |name: &str, shape| (name.to_owned(), shape);
-        assert_eq!(
-            changed(&two, &laid(3, &[1, 2, 3])).unwrap(),
-            [new("gpu-2", 3)]
-        );
-        assert_eq!(changed(&two, &laid(1, &[1])).unwrap(), []);
-        assert_eq!(changed(&two, &laid(2, &[4, 2])).unwrap(), [new("gpu-0", 4)]);
+        assert_eq!(anew(&laid(3, &[1, 2, 3])), [new("gpu-2", 3)]);
+        assert_eq!(anew(&laid(1, &[1])), []);
+        assert_eq!(anew(&laid(2, &[4, 2])), [new("gpu-0", 4)]);
     }
 }

@@ -16,6 +16,8 @@ use crate::controller::seen::Bound;
 pub struct Work {
     /// Which.
     pub owner: Owner,
+    /// When its pod began to run, in seconds since 1970.
+    pub since: Option<i64>,
     /// Index of the GPU, and of the MIG device on it.
     pub devices: Vec<(u32, Option<u32>)>,
     /// What it does with each of them, memory included.
@@ -89,6 +91,7 @@ impl Controller {
                     Some((place.gpu, u32::try_from(at).ok()))
                 });
                 Some(Work {
+                    since: bound.started,
                     devices: devices.collect(),
                     owner: Owner {
                         namespace: bound.pod.namespace.clone(),
