@@ -3,6 +3,8 @@
 
 #![allow(clippy::unwrap_used, reason = "a test may panic")]
 
+#[path = "controller/random.rs"]
+mod random;
 #[path = "support/store.rs"]
 mod store;
 
