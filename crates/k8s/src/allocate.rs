@@ -109,13 +109,22 @@ pub struct Hold {
 /// Who holds what on a node.
 pub type Ledger = BTreeMap<Place, Hold>;
 
+/// What a pod cannot have.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Lack {
+    /// As many devices of a resource as it asks for.
+    Resource(String),
+    /// The MIG device that its scheduler chose.
+    Device(Place),
+}
+
 /// What follows from the pods of a node.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Allocation {
     /// Who holds what. Devices that are gone stay in it while a living pod holds them.
     pub ledger: Ledger,
-    /// UIDs of pods that cannot have what they ask for, with the resource that is short.
-    pub refused: Vec<(String, String)>,
+    /// UIDs of pods that cannot have what they ask for.
+    pub refused: Vec<(String, Lack)>,
 }
 
 /// Decides who holds what.
@@ -165,7 +174,7 @@ pub fn allocate(slots: &[Slot], before: &Ledger, pods: &[Pod]) -> Allocation {
                 }
                 None => allocation
                     .refused
-                    .push((pod.uid.clone(), "its MIG device".into())),
+                    .push((pod.uid.clone(), Lack::Device(pin))),
             }
             continue;
         }
@@ -184,7 +193,7 @@ pub fn allocate(slots: &[Slot], before: &Ledger, pods: &[Pod]) -> Allocation {
         {
             allocation
                 .refused
-                .push((pod.uid.clone(), (*resource).to_owned()));
+                .push((pod.uid.clone(), Lack::Resource((*resource).to_owned())));
             continue;
         }
         for (demand, lacks) in wanted {

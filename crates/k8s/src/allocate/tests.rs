@@ -84,7 +84,8 @@ fn all_or_nothing_and_what_is_held_stays() {
         holders(&allocation),
         [(0, "uid-three", "c"), (1, "uid-one", "c")]
     );
-    assert_eq!(allocation.refused, [("uid-two".into(), GPU.into())]);
+    let lack = Lack::Resource(GPU.into());
+    assert_eq!(allocation.refused, [("uid-two".into(), lack)]);
 }
 
 #[test]
@@ -100,7 +101,8 @@ fn gpus_in_use_are_drained_when_a_node_shrinks() {
     // Nothing new goes there, and what leaves is gone.
     let next = [pods[0].clone(), pod("c", 3, vec![demand("c", GPU, 1)])];
     let drained = allocate(&slots(&node, 2, false), &shrunk.ledger, &next);
-    assert_eq!(drained.refused, [("uid-c".into(), GPU.into())]);
+    let lack = Lack::Resource(GPU.into());
+    assert_eq!(drained.refused, [("uid-c".into(), lack)]);
     assert!(!drained.ledger.contains_key(&whole(3)));
     fill(&mut node, None, &drained.ledger, &next);
     assert!(node.gpus[3].status.is_free());
@@ -194,13 +196,14 @@ fn mig_devices_go_by_profile_and_by_pin() {
     // The pin names the device that the first pod was given: its scheduler has to choose another.
     let slots = slots(&node, 2, false);
     let allocation = allocate(&slots, &Ledger::new(), &pods);
-    assert_eq!(allocation.refused.len(), 1);
-    assert_eq!(allocation.ledger[&whole(1)].uid, "uid-whole");
-    let alone = allocate(&slots, &Ledger::new(), &pods[1..]);
     let place = Place {
         gpu: 0,
         start: Some(4),
     };
+    let lack = Lack::Device(place);
+    assert_eq!(allocation.refused, [("uid-pinned".into(), lack)]);
+    assert_eq!(allocation.ledger[&whole(1)].uid, "uid-whole");
+    let alone = allocate(&slots, &Ledger::new(), &pods[1..]);
     assert_eq!(alone.ledger[&place].uid, "uid-pinned");
     let board = mirage_model::catalogue::board("a100-sxm4-40gb");
     fill(&mut node, board.as_deref(), &alone.ledger, &pods);

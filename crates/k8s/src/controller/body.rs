@@ -7,10 +7,12 @@ use k8s_openapi::jiff::Timestamp;
 use serde_json::{Value, json};
 
 use super::{LEAVING, Settings, VIRTUAL};
+use crate::allocate::Lack;
 use crate::cluster::node::Labels;
 use crate::cluster::pod::Role;
 use crate::cluster::tell::Complaint;
 use crate::controller::seen::Bound;
+use crate::migconfig::DEVICE;
 
 /// Something to be written. Each is whole in itself: written twice, it changes nothing the second time.
 #[derive(Debug, Clone, PartialEq)]
@@ -340,11 +342,25 @@ fn ended(bound: &Bound, end: &End, now: Timestamp) -> Value {
 }
 
 /// A pod that its node cannot take, as a kubelet says it.
-pub fn refused(bound: &Bound, resource: &str) -> Value {
+pub fn refused(bound: &Bound, lack: &Lack) -> Value {
+    let (reason, why) = match lack {
+        Lack::Resource(resource) => (
+            format!("OutOf{resource}"),
+            format!("Node didn't have enough resource: {resource}"),
+        ),
+        Lack::Device(place) => (
+            "UnexpectedAdmissionError".to_owned(),
+            format!(
+                "{DEVICE} names the MIG device of GPU {} at slice {}, which another pod has or the node has not",
+                place.gpu,
+                place.start.unwrap_or(0)
+            ),
+        ),
+    };
     let status = json!({
         "phase": "Failed",
-        "reason": format!("OutOf{resource}"),
-        "message": format!("Pod was rejected: Node didn't have enough resource: {resource}"),
+        "reason": reason,
+        "message": format!("Pod was rejected: {why}"),
     });
     only(bound, status)
 }

@@ -54,7 +54,7 @@ impl Controller {
         let body = match kept.refused.get(&bound.pod.uid) {
             // Who goes is gone in a moment, and then it is thought of again: which of the two was seen first must not matter.
             Some(_) if self.gives_back(kept, &bound.node) => return None,
-            Some(resource) => body::refused(bound, resource),
+            Some(lack) => body::refused(bound, lack),
             None => body::running(bound, &self.notes(kept, bound), now),
         };
         Some(Write::PodStatus {

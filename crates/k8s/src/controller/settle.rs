@@ -19,7 +19,7 @@ use mirage_model::plan::{GpuPlan, NodePlan};
 use super::body::{self, Write};
 use super::seen::{Node, Seen};
 use super::{Settings, Wanted};
-use crate::allocate::{Ledger, Pod, allocate, fill, recall, slots};
+use crate::allocate::{Lack, Ledger, Pod, allocate, fill, recall, slots};
 use crate::cluster::node::Labels;
 use crate::cluster::tell::Complaint;
 use crate::flavour;
@@ -60,8 +60,8 @@ pub(super) struct Kept {
     plan: NodePlan,
     strategy: &'static str,
     document: topology::Node,
-    /// Pods that cannot have what they ask for, with the resource that is short.
-    pub(super) refused: BTreeMap<String, String>,
+    /// Pods that cannot have what they ask for.
+    pub(super) refused: BTreeMap<String, Lack>,
     /// Pods that were thought of.
     pub(super) considered: BTreeSet<String>,
     /// Those of them whose status was written.

@@ -227,3 +227,22 @@ fn what_makes_no_sense_leaves_the_devices_as_they_are() {
         assert_eq!(document(&stage), before, "{bad}");
     }
 }
+
+#[test]
+fn a_pod_whose_device_is_not_there_is_told_so() {
+    let mut stage = Stage::new(DYNAMIC);
+    stage.settle();
+    ask(&mut stage, CONFIG);
+    stage.settle();
+    let pin = json!({ "annotations": { migconfig::DEVICE: "{\"position\":5,\"gpuindex\":0}" } });
+    stage.add_pod("mig-0", "lost", "uid-l", 1, &[json!({})], pin);
+    stage.controller.settle("mig-0");
+    let write = stage.controller.phase("default", "lost", stage.now);
+    let Some(Write::PodStatus { body, .. }) = write else {
+        panic!("{write:?}");
+    };
+    let status = &body["status"];
+    assert_eq!(status["reason"], "UnexpectedAdmissionError");
+    let words = status["message"].as_str().unwrap();
+    assert!(words.contains("MIG device of GPU 0 at slice 5"), "{words}");
+}
