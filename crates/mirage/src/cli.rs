@@ -14,7 +14,6 @@ use crate::{check, controller, ctl, driver, exporter, fakedev, models, node, sim
 #[command(
     name = "mirage",
     version,
-    about,
     after_help = "Try it:\n  mirage up                        8 GPUs on this machine\n  \
                   curl localhost:9400/metrics      what they are doing\n  \
                   mirage ctl fault inject xid=79 --device 3\n\n\
@@ -192,6 +191,13 @@ mod tests {
     #[test]
     fn the_command_line_is_sound() {
         Cli::command().debug_assert();
+    }
+
+    #[test]
+    fn the_first_line_says_what_mirage_is() {
+        let about = Cli::command().get_about().map(ToString::to_string);
+        let about = about.expect("a line");
+        assert!(about.starts_with("Simulated GPUs"), "{about}");
     }
 
     #[test]
