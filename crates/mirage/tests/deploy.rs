@@ -12,14 +12,16 @@ use mirage::cli::Cli;
 use mirage_model::config::{self, Defaults};
 use mirage_model::yaml::{self, Node};
 
-/// What a role asks of the API server: group, resource, verb; in its own namespace, another, or the whole cluster.
+/// What a role asks of the API server, and so exactly what it is given: in its own namespace, another, or the whole cluster; group, resource
+/// (of one object only, where it is known by name); verbs.
 const NODE: &[(&str, &str, &str, &str)] = &[
     ("cluster", "", "pods", "list watch"),
     ("cluster", "", "nodes", "get list watch patch"),
+    // For `--condition`.
     ("cluster", "", "nodes/status", "get patch"),
     ("cluster", "", "events", "create"),
     ("cluster", "scheduling.run.ai", "podgroups", "get"),
-    ("own", "apps", "daemonsets", "get"),
+    ("own", "apps", "daemonsets/AGENTS", "get"),
     (
         "own",
         "",
@@ -33,27 +35,41 @@ const CONTROLLER: &[(&str, &str, &str, &str)] = &[
     ("cluster", "", "pods", "list watch patch delete"),
     ("cluster", "", "pods/status", "patch"),
     ("cluster", "", "events", "create"),
-    ("own", "", "configmaps", "list watch create patch delete"),
-    ("own", "coordination.k8s.io", "leases", "get create update"),
+    ("cluster", "scheduling.run.ai", "podgroups", "list"),
+    (
+        "own",
+        "",
+        "configmaps",
+        "get list watch create patch delete",
+    ),
+    ("own", "coordination.k8s.io", "leases", "create"),
+    (
+        "own",
+        "coordination.k8s.io",
+        "leases/mirage-controller",
+        "get update",
+    ),
     (
         "kube-node-lease",
         "coordination.k8s.io",
         "leases",
-        "create patch",
+        "list create patch",
     ),
 ];
 const UNINSTALL: &[(&str, &str, &str, &str)] = &[
     ("cluster", "", "nodes", "list patch delete"),
     ("cluster", "", "nodes/status", "patch"),
     ("own", "", "configmaps", "deletecollection"),
-    ("own", "coordination.k8s.io", "leases", "delete"),
+    (
+        "own",
+        "coordination.k8s.io",
+        "leases/mirage-controller",
+        "delete",
+    ),
     ("own", "apps", "deployments", "deletecollection"),
     ("own", "apps", "daemonsets", "deletecollection"),
     ("own", "", "pods", "list"),
 ];
-/// What nobody is given, whatever it is for.
-const NEVER: &[&str] = &["*", "secrets", "escalate", "bind", "impersonate"];
-
 fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")
 }
@@ -188,11 +204,16 @@ fn rights(objects: &[Node], account: &str, own: &str) -> BTreeSet<[String; 4]> {
             continue;
         }
         for rule in object.get("rules").and_then(Node::items).unwrap() {
+            let only = words(rule.get("resourceNames"));
             for group in words(rule.get("apiGroups")) {
                 for resource in words(rule.get("resources")) {
-                    for verb in words(rule.get("verbs")) {
-                        let right = [place.to_owned(), group.clone(), resource.clone(), verb];
-                        all.insert(right);
+                    let whole = only.is_empty().then(|| resource.clone());
+                    let named = only.iter().map(|name| format!("{resource}/{name}"));
+                    for resource in whole.into_iter().chain(named) {
+                        for verb in words(rule.get("verbs")) {
+                            let right = [place.to_owned(), group.clone(), resource.clone(), verb];
+                            all.insert(right);
+                        }
                     }
                 }
             }
@@ -202,45 +223,54 @@ fn rights(objects: &[Node], account: &str, own: &str) -> BTreeSet<[String; 4]> {
 }
 
 #[test]
-fn roles_may_do_what_they_do_and_nobody_may_do_everything() {
+fn roles_may_do_what_they_do_and_nothing_else() {
     for (file, objects) in manifests() {
-        let own = match file.contains("gpu-operator") {
-            true => "gpu-operator",
-            false => "mirage",
+        let (own, agents) = match file.contains("gpu-operator") {
+            true => ("gpu-operator", "nvidia-dcgm-exporter"),
+            false => ("mirage", "mirage-node"),
         };
         let needs: &[(&str, &[_])] = match file.starts_with("uninstall") {
             true => &[("mirage-uninstall", UNINSTALL)],
             false => &[("mirage-node", NODE), ("mirage-controller", CONTROLLER)],
         };
         for (account, needed) in needs {
-            let rights = rights(&objects, account, own);
+            let mut wanted = BTreeSet::new();
             for (place, group, resource, verbs) in *needed {
+                let resource = resource.replace("AGENTS", agents);
                 for verb in verbs.split(' ') {
-                    let right = [place, group, resource, &verb].map(|part| (*part).to_owned());
-                    assert!(rights.contains(&right), "{file}: {account} lacks {right:?}");
+                    let right = [*place, *group, &*resource, verb];
+                    wanted.insert(right.map(str::to_owned));
                 }
             }
-            for right in &rights {
-                let excess = right.iter().find(|part| NEVER.contains(&part.as_str()));
-                assert!(excess.is_none(), "{file}: {account} has {right:?}");
-            }
+            let has = rights(&objects, account, own);
+            let lacks: Vec<_> = wanted.difference(&has).collect();
+            let excess: Vec<_> = has.difference(&wanted).collect();
+            assert!(lacks.is_empty(), "{file}: {account} lacks {lacks:?}");
+            assert!(excess.is_empty(), "{file}: {account} never uses {excess:?}");
         }
+        let roles = ["ClusterRole", "Role"].map(str::to_owned);
+        let all = objects.iter().map(|one| {
+            let part = |path| text(one, path).to_owned();
+            (part("kind"), part("metadata.name"))
+        });
+        let others = all.filter(|(kind, name)| {
+            roles.contains(kind) && needs.iter().all(|(account, _)| account != name)
+        });
+        assert_eq!(others.count(), 0, "{file} has roles of nobody known here");
     }
 }
 
 #[test]
-fn nothing_is_privileged_and_only_the_node_agent_is_root() {
+fn nothing_is_privileged_or_unbounded_and_only_the_node_agent_is_root() {
     for (file, objects) in manifests() {
         for object in &objects {
             let Some(spec) = at(object, "spec.template.spec") else {
                 continue;
             };
-            if text(object, "metadata.labels.app.kubernetes.io/component") == "placeholder" {
-                continue;
-            }
             let container = &spec.get("containers").unwrap().items().unwrap()[0];
             let args = words(container.get("args"));
             let own = |path: &str| at(container, &format!("securityContext.{path}"));
+            // A placeholder; it never runs.
             if args == ["--version"] {
                 continue;
             }
@@ -258,7 +288,15 @@ fn nothing_is_privileged_and_only_the_node_agent_is_root() {
             assert_eq!(words(own("capabilities.drop")), ["ALL"], "{file}");
             let is_root = at(spec, "securityContext.runAsNonRoot").is_none();
             assert_eq!(is_root, args[0] == "node", "{file}: {args:?}");
-            assert!(at(container, "resources.limits.memory").is_some(), "{file}");
+            for resource in ["requests.cpu", "requests.memory", "limits.memory"] {
+                let path = format!("resources.{resource}");
+                assert!(at(container, &path).is_some(), "{file}: {args:?}: {path}");
+            }
+            let serves = container.get("ports").is_some();
+            for probe in ["livenessProbe", "readinessProbe"] {
+                let path = text(container, &format!("{probe}.httpGet.path"));
+                assert_eq!(path == "/health", serves, "{file}: {args:?}: {probe}");
+            }
         }
     }
 }
