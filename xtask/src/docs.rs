@@ -20,6 +20,8 @@ const PATIENCE: Duration = Duration::from_secs(30);
 
 /// Runs every document; compares, or writes what was printed.
 pub(crate) fn run(write: bool) -> Result<()> {
+    // What the documents show is asked with it.
+    shell::ensure(&["curl"], "curl")?;
     shell::run(cargo().args(["build", "--locked", "--release", "-p", "mirage"]))?;
     crate::bench::build_library()?;
     let mut wrong = Vec::new();

@@ -7,6 +7,7 @@ use std::process::Command;
 
 use anyhow::{Context, Result, bail};
 
+use crate::e2e::fetch::mirror;
 use crate::shell::{self, cargo, root, target};
 
 /// The oldest Go whose generics and toolchain lines the program needs.
@@ -157,8 +158,8 @@ fn contrib(scratch: &Path) -> Result<Vec<String>> {
     fs::create_dir_all(lists.join("partial")).context("making a folder for package lists")?;
     let source = scratch.join("apt.list");
     let keys = "/usr/share/keyrings/debian-archive-keyring.gpg";
-    let line =
-        format!("deb [signed-by={keys}] http://deb.debian.org/debian {codename} main contrib\n");
+    let mirror = mirror()?;
+    let line = format!("deb [signed-by={keys}] {mirror} {codename} main contrib\n");
     fs::write(&source, line).context("writing a package source")?;
     let options = [
         ("Dir::Etc::SourceList", source),

@@ -11,6 +11,7 @@ use std::process::Command;
 use anyhow::{Context, Result};
 
 pub(super) use crate::shell::sha256;
+pub(crate) use debian::mirror;
 
 /// Where the programs lie.
 #[derive(Clone)]

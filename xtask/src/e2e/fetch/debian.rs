@@ -74,7 +74,7 @@ fn fetch(to: &Path) -> Result<()> {
 }
 
 /// The Debian mirror that this machine's apt uses.
-fn mirror() -> Result<String> {
+pub(crate) fn mirror() -> Result<String> {
     let mut targets = Command::new("apt-get");
     targets.args(["indextargets", "--format", "$(REPO_URI)"]);
     let text = shell::output(targets.arg("Created-By: Packages"))
