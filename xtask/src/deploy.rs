@@ -2,6 +2,7 @@
 //! it must refuse. With `--check` nothing is written; a manifest that is not what the chart renders is an error.
 
 mod helm;
+mod values;
 
 use std::fs;
 use std::path::Path;
@@ -50,18 +51,16 @@ const REFUSED: &[(&str, &str)] = &[
     ("node.privileged=true", "privileged"),
     ("image.pullPolicy=Sometimes", "pullPolicy"),
     ("serviceMonitor.interval=often", "interval"),
-    ("topology.pools=null", "pools"),
+    ("topology.pool=default", "pools"),
+    ("topology.nodes.a=8", "nodes"),
     ("typo=1", "typo"),
 ];
 
-/// Ways to render that must work, beside those that are kept.
+/// Ways to render that must work together, beside those that are kept.
 const ACCEPTED: &[&str] = &[
-    "node.enabled=false",
-    "controller.enabled=false",
     "controller.replicas=2,serviceMonitor.enabled=true,networkPolicy.enabled=false",
     "node.nri=true,node.migManager=false,node.deviceNodes=false,node.admissionPolicy=false,uninstall.enabled=false",
-    "topology.pools.big.model=h100-sxm5-80gb,topology.pools.big.gpus=8",
-    "topology.pools=null,topology.nodePools.default.gpuCount=2,topology.nodePools.default.gpuProduct=Tesla-K80",
+    "compat=fake-gpu-operator,topology.nodePools.default.gpuCount=2,topology.nodePools.default.gpuProduct=Tesla-K80",
 ];
 
 /// What to do.
@@ -105,8 +104,17 @@ pub(crate) fn run(args: &Args) -> Result<()> {
             "the refusal of {values} does not name {named}:\n{text}"
         );
     }
+    let schema = chart.join("values.schema.json");
+    let schema =
+        fs::read_to_string(&schema).with_context(|| format!("reading {}", schema.display()))?;
+    let settings = values::check(&schema, |setting| {
+        let set = format!("--set={setting}");
+        let (good, text) = ask(&helm, &["template", "mirage"], &chart, &[KUBERNETES, &set])?;
+        ensure!(good, "the chart refuses {setting}:\n{text}");
+        Ok(text)
+    })?;
     println!(
-        "{} manifests, {} sets of values taken, {} refused",
+        "{} manifests, {} sets of values taken, {} refused, {settings} settings that do something",
         RENDERED.len(),
         ACCEPTED.len(),
         REFUSED.len()

@@ -42,3 +42,27 @@ app.kubernetes.io/instance: {{ .Release.Name }}
 {{- define "mirage.poolLabel" -}}
 {{ index .Values.topology "pool-label" | default .Values.topology.nodePoolLabelKey | default "run.ai/simulated-gpu-node-pool" }}
 {{- end }}
+
+{{/* What there is to be. Not a default among the values: that would be merged into what is written there, which may be of another language. */}}
+{{- define "mirage.topology" -}}
+{{- if .Values.topology }}
+{{- toYaml .Values.topology }}
+{{- else -}}
+mig-strategy: mixed
+pools:
+  default:
+    gpus: 8
+    model: a100-sxm4-40gb
+{{- end }}
+{{- end }}
+
+{{/* A pool by which a node may be labelled, for the sake of an example. */}}
+{{- define "mirage.aPool" -}}
+{{ keys (.Values.topology.pools | default .Values.topology.nodePools | default (dict "default" "")) | sortAlpha | first }}
+{{- end }}
+
+{{/* Where pods run for real: not on nodes that somebody only simulates. Lines of a node affinity's expressions. */}}
+{{- define "mirage.realNodes" -}}
+- { key: mirage.dev/virtual-node, operator: DoesNotExist }
+- { key: type, operator: NotIn, values: [kwok] }
+{{- end }}
