@@ -34,7 +34,8 @@ use crate::topology::{Cluster, Other, Pool, Style};
 
 /// Name under which the controller writes into the API server.
 pub const MANAGER: &str = "mirage-controller";
-/// Annotation of nodes that mirage made and keeps alive, `true`; also the key of their taint.
+/// Annotation of nodes that mirage made and keeps alive, `true`. Also the key of their taint, and of a label by which pods that must really
+/// run keep away where there is no taint.
 pub const VIRTUAL: &str = "mirage.dev/virtual-node";
 
 /// Annotation of such a node that is to go when its pods have, `true`.

@@ -187,6 +187,10 @@ async fn a_document_becomes_nodes_and_their_pods_run() {
     let node = cluster.store.get("/api/v1/nodes/gpu-1").unwrap();
     assert_eq!(node["status"]["allocatable"]["nvidia.com/gpu"], "4");
     assert_eq!(node["spec"]["taints"][0]["key"], "mirage.dev/virtual-node");
+    assert_eq!(
+        node["metadata"]["labels"]["mirage.dev/virtual-node"],
+        "true"
+    );
     cluster
         .until("lease", |store| {
             store.get("/apis/coordination.k8s.io/v1/namespaces/kube-node-lease/leases/gpu-1")

@@ -274,6 +274,9 @@ fn nothing_is_privileged_or_unbounded_and_only_the_node_agent_is_root() {
             if args == ["--version"] {
                 continue;
             }
+            // On a node that is only simulated it would only seem to run.
+            let where_to = format!("{:?}", at(spec, "affinity.nodeAffinity"));
+            assert!(where_to.contains("mirage.dev/virtual-node"), "{file}");
             assert!(own("privileged").is_none(), "{file}");
             assert_eq!(
                 own("allowPrivilegeEscalation").unwrap().bool(),

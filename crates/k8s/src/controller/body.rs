@@ -119,7 +119,10 @@ pub fn new_node(name: &str, spec: Value) -> Value {
         "kind": "Node",
         "metadata": {
             "name": name,
-            "labels": { "kubernetes.io/hostname": name, "kubernetes.io/os": "linux", "kubernetes.io/arch": "amd64" },
+            "labels": {
+                "kubernetes.io/hostname": name, "kubernetes.io/os": "linux", "kubernetes.io/arch": "amd64",
+                VIRTUAL: "true",
+            },
             "annotations": { VIRTUAL: "true" },
         },
         "spec": spec,

@@ -15,7 +15,7 @@ use serde_json::{Value, json};
 use super::body::Write;
 use super::seen::{Bound, Node, fingerprint};
 use super::settle::Controller;
-use super::{LEAVING, Settings, Wanted};
+use super::{LEAVING, Settings, VIRTUAL, Wanted};
 use crate::topology::{self, KWOK};
 
 const POOL: &str = "run.ai/simulated-gpu-node-pool";
@@ -315,6 +315,8 @@ fn nodes_without_a_kubelet_come_alive_and_then_nothing_is_written() {
         "p5.48xlarge"
     );
     assert_eq!(node.labels[POOL], "gpu");
+    // Whoever has to run for real can keep away from it, taint or no taint.
+    assert_eq!(node.labels[VIRTUAL], "true");
     assert_eq!(stage.controller.seen.documents.len(), 3);
     // The node, what is said on it, its document.
     assert_eq!(stage.writes, 9);

@@ -70,6 +70,7 @@ impl Controller {
             put("kubernetes.io/hostname", &plan.name);
             put("kubernetes.io/os", "linux");
             put("kubernetes.io/arch", "amd64");
+            put(VIRTUAL, "true");
             if let (Some(wanted), Some(pool)) = (&self.wanted, &plan.pool) {
                 put(&wanted.plan.pool_label, pool);
             }
