@@ -57,7 +57,7 @@ pub(super) struct LabelArgs {
         default_value = "/sys/class/dmi/id/product_name"
     )]
     machine_type_file: PathBuf,
-    /// Add nvidia.com/gpu.present=true, as the GPU operator does
+    /// Add nvidia.com/gpu.present=true, as the GPU operator does, and run.ai/fake.gpu=true, as fake-gpu-operator does
     #[arg(long)]
     label_present: bool,
     /// Add the labels by which the GPU operator's parts are sent to nodes, nvidia.com/gpu.deploy.…=true
@@ -68,6 +68,8 @@ pub(super) struct LabelArgs {
     condition: bool,
 }
 
+/// That there are GPUs, and that they are simulated; nodes without a kubelet have both from the controller.
+const PRESENT: &[&str] = &["nvidia.com/gpu.present", "run.ai/fake.gpu"];
 /// Parts of the GPU operator that are sent to nodes by label.
 const DEPLOYED: &[&str] = &[
     "container-toolkit",
@@ -179,7 +181,9 @@ impl Made {
             let can_split = labels.get(CAPABLE).is_some_and(|it| it == "true");
             let mut add = |key: String| labels.insert(key, "true".into());
             if args.label_present {
-                add("nvidia.com/gpu.present".into());
+                for key in PRESENT {
+                    add((*key).to_owned());
+                }
             }
             if args.deploy_labels {
                 let split = can_split.then_some(&SPLITTER);

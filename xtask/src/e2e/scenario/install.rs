@@ -134,7 +134,6 @@ fn under_other_names(stage: &mut Stage, names: &Names) -> Result<()> {
     let deploy = |node: &Value| {
         let labels = &node["metadata"]["labels"];
         labels["nvidia.com/gpu.deploy.device-plugin"] == "true"
-            && labels["nvidia.com/gpu.present"] == "true"
     };
     names.told(cluster, &format!("nodes/{NODE}"), deploy)?;
     let spelled = |map: &Value| {
@@ -306,14 +305,17 @@ fn ready(node: &Value) -> bool {
 }
 
 fn labelled(node: &Value) -> bool {
-    node["metadata"]["labels"]["nvidia.com/gpu.count"] == "8"
+    let labels = &node["metadata"]["labels"];
+    labels["nvidia.com/gpu.count"] == "8"
+        && labels["nvidia.com/gpu.present"] == "true"
+        && labels["run.ai/fake.gpu"] == "true"
 }
 
 /// A label that GPUs leave on a node.
 fn mark(node: &Value) -> Option<&str> {
     let labels = node["metadata"]["labels"].as_object();
     let mut keys = labels.into_iter().flatten().map(|(key, _)| key.as_str());
-    keys.find(|key| key.starts_with("nvidia.com/"))
+    keys.find(|key| key.starts_with("nvidia.com/") || *key == "run.ai/fake.gpu")
 }
 
 fn succeeded(job: &Value) -> bool {

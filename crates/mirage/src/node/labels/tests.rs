@@ -174,7 +174,8 @@ fn options_add_what_the_operator_does() {
             ("gpu.deploy.mig-manager", "true"),
         ],
     );
-    assert_eq!(labels.len(), before.len() + 2 + DEPLOYED.len());
+    assert_eq!(labels["run.ai/fake.gpu"], "true");
+    assert_eq!(labels.len(), before.len() + 3 + DEPLOYED.len());
     // Where nothing can be cut, nobody is sent to cut it.
     let image = self::image("nodes:\n  n: { model: t4, gpus: 1 }\n");
     let labels = made().wanted(&image, &args).labels;
