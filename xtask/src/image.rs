@@ -26,7 +26,12 @@ pub(crate) const TAG: &str = env!("CARGO_PKG_VERSION");
 /// Who the controller is in a container: nobody of the host's.
 const USER: u32 = 65532;
 /// Names that the program answers to.
-const NAMES: &[&str] = &["fakedev-exporter", "fakedev-workload", "gpu-mockctl"];
+const NAMES: &[&str] = &[
+    "dcgm-exporter",
+    "fakedev-exporter",
+    "fakedev-workload",
+    "gpu-mockctl",
+];
 /// Libraries, by the names they are asked for, and those they are built under.
 const LIBRARIES: &[(&str, &str)] = &[
     ("libnvidia-ml.so.1", "libnvidia_ml.so"),
@@ -194,6 +199,20 @@ mod tests {
         let third =
             make(&program, &directory.join("c"), "x:1", Layer::Compressed).expect("an image");
         assert_ne!(first.digest, third.digest);
+        fs::remove_dir_all(&directory).expect("removing it");
+    }
+
+    #[test]
+    fn the_program_is_found_under_all_its_names() {
+        let directory = scratch("names");
+        let program = program(&directory);
+        fs::write(directory.join("libcuda.so"), "cuda").expect("a library");
+        let made = directory.join("a");
+        make(&program, &made, "x:1", Layer::Plain).expect("an image");
+        for name in NAMES {
+            let link = fs::read_link(made.join("root/usr/bin").join(name)).expect("a link");
+            assert_eq!(link, Path::new("mirage"));
+        }
         fs::remove_dir_all(&directory).expect("removing it");
     }
 
