@@ -27,7 +27,7 @@ struct Cli {
 
 #[derive(Subcommand)]
 enum Task {
-    /// Everything CI runs: format, lints, tests, documents, clients, benchmarks
+    /// Everything CI runs: format, lints, tests, then what the other commands here look at
     Ci,
     /// Measure the numbers docs/spec.md promises
     Bench {
