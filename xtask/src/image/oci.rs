@@ -83,7 +83,7 @@ pub(crate) fn pack(
         "layers": [{"mediaType": format!("application/vnd.oci.image.layer.v1.{kind}"), "digest": layer, "size": layer_size}],
     });
     let (digest, size) = store(manifest.to_string().as_bytes())?;
-    let tag = name.rsplit_once(':').map_or("latest", |(_, tag)| tag);
+    let tag = tag(name);
     let index = json!({
         "schemaVersion": 2,
         "mediaType": "application/vnd.oci.image.index.v1+json",
@@ -105,6 +105,12 @@ pub(crate) fn pack(
     })
 }
 
+/// The tag in an image's name. Before the last slash a colon is a registry's port.
+fn tag(name: &str) -> &str {
+    let last = name.rsplit('/').next().unwrap_or(name);
+    last.split_once(':').map_or("latest", |(_, tag)| tag)
+}
+
 fn compress(bytes: &[u8]) -> Result<Vec<u8>> {
     let mut compressed = Vec::new();
     let mut encoder: GzEncoder<&[u8]> = GzBuilder::new()
@@ -123,4 +129,17 @@ fn tar(from: &Path, to: &Path) -> Result<()> {
     // Whatever the umask was, and executable what a container may have to load or run.
     tar.args(["--mode=u=rwX,go=rX", "-cf"]);
     shell::run(tar.arg(to).arg("-C").arg(from).arg("."))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::tag;
+
+    #[test]
+    fn a_port_is_no_tag() {
+        assert_eq!(tag("mirage.local/mirage:0.1.0"), "0.1.0");
+        assert_eq!(tag("localhost:5000/mirage:7"), "7");
+        assert_eq!(tag("localhost:5000/mirage"), "latest");
+        assert_eq!(tag("mirage"), "latest");
+    }
 }
