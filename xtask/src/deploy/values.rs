@@ -162,6 +162,20 @@ mod tests {
     }
 
     #[test]
+    fn every_value_is_in_the_guide() {
+        let guide = include_str!("../../../docs/guide/install.md");
+        let schema = serde_json::from_str(SCHEMA).expect("JSON");
+        for path in paths(&schema) {
+            let (parent, last) = path.rsplit_once('.').unwrap_or((&*path, &*path));
+            let names = [&*path, &format!(".{last}"), last, parent];
+            let is_named = names
+                .iter()
+                .any(|name| guide.contains(&format!("`{name}`")));
+            assert!(is_named, "{path}");
+        }
+    }
+
+    #[test]
     fn a_value_that_changes_nothing_is_found() {
         let dead = check(SCHEMA, |_| Ok("always the same".into()));
         let dead = dead.expect_err("it changes nothing").to_string();
