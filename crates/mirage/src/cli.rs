@@ -200,6 +200,49 @@ mod tests {
         assert!(about.starts_with("Simulated GPUs"), "{about}");
     }
 
+    /// The commands of `sh` blocks that begin with `mirage`, as words.
+    fn shown(guide: &str) -> Vec<Vec<String>> {
+        let mut blocks = guide.split("\n```");
+        let mut commands = Vec::new();
+        while let Some(block) = blocks.find(|block| block.starts_with("sh\n")) {
+            let joined = block.replace("\\\n", " ");
+            for part in joined.lines().flat_map(|line| line.split("&&")) {
+                // What follows is for the shell or for the reader.
+                let end = [" #", " |", " &", " >"]
+                    .iter()
+                    .filter_map(|end| part.find(end));
+                let command = &part[..end.min().unwrap_or(part.len())];
+                let words = command.split_whitespace();
+                let words: Vec<_> = words
+                    .map(|word| word.trim_matches('\'').to_owned())
+                    .collect();
+                if words.first().is_some_and(|word| word == "mirage") {
+                    commands.push(words);
+                }
+            }
+        }
+        commands
+    }
+
+    #[test]
+    fn the_guides_show_commands_that_are_taken() {
+        let root = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
+        let guides = std::fs::read_dir(root.join("docs/guide")).expect("the guides");
+        let mut files: Vec<_> = guides.map(|guide| guide.expect("one").path()).collect();
+        files.extend([root.join("README.md"), root.join("docs/compat.md")]);
+        let mut seen = 0;
+        for file in files {
+            let text = std::fs::read_to_string(&file).expect("a guide");
+            for command in shown(&text) {
+                let parsed = Cli::try_parse_from(&command);
+                let why = parsed.err().filter(clap::Error::use_stderr);
+                assert!(why.is_none(), "{}: {command:?}: {why:?}", file.display());
+                seen += 1;
+            }
+        }
+        assert!(seen > 20, "only {seen} commands were found");
+    }
+
     #[test]
     fn every_option_is_documented() {
         fn walk(command: &clap::Command) {
