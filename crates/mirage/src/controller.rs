@@ -197,12 +197,15 @@ async fn companions(
     prometheus: Option<Prometheus>,
     listener: std::net::TcpListener,
 ) {
-    tokio::select! {
-        () = cluster(inside.clone(), shared.clone(), access) => {}
-        () = simulate::follow(inside.clone(), shared.clone()) => {}
-        () = requests(inside.clone(), shared.clone(), prometheus) => {}
-        () = server::serve(listener, shared, inside) => {}
-    }
+    let serves = async {
+        tokio::select! {
+            () = simulate::follow(inside.clone(), shared.clone()) => {}
+            () = requests(inside.clone(), shared.clone(), prometheus) => {}
+            () = server::serve(listener, shared.clone(), inside.clone()) => {}
+        }
+    };
+    // Whoever only serves ends at once; who acts still has the lease to give back then.
+    tokio::join!(cluster(inside.clone(), shared.clone(), access), serves);
 }
 
 /// Finds the API server and acts on it until it is time to end.
