@@ -2,12 +2,14 @@
 //! a limit of time. A request per second is a percent of utilisation.
 
 use std::collections::HashMap;
+use std::str::FromStr;
 use std::time::{Duration, Instant};
 
 use kube::Client;
 use serde_json::Value;
 use tonic::codegen::http;
 
+use crate::activity::Activity;
 use crate::error::{chain, printable};
 
 /// What is asked: by pod, whatever of its containers and revisions was counted.
@@ -58,61 +60,71 @@ impl Rates {
         let rate = self.0.as_ref()?.get(&key).copied().unwrap_or(0.0);
         Some(rate.round().min(100.0))
     }
+
+    /// Lets a pod's requests say how busy it is, where they are counted.
+    pub(crate) fn keep_busy(&self, namespace: &str, pod: &str, activity: &mut Activity) {
+        if let Some(percent) = self.percent(namespace, pod) {
+            let fraction = activity.fraction;
+            *activity = Activity::constant(percent, percent);
+            activity.fraction = fraction;
+        }
+    }
 }
 
-/// A Prometheus.
-pub struct Prometheus {
-    client: Client,
-    url: String,
-}
+/// Where a Prometheus is.
+#[derive(Debug, Clone)]
+pub struct Prometheus(http::Uri);
 
-impl std::fmt::Debug for Prometheus {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_tuple("Prometheus").field(&self.url).finish()
+impl FromStr for Prometheus {
+    type Err = String;
+
+    fn from_str(url: &str) -> Result<Prometheus, String> {
+        let uri: http::Uri = url
+            .trim_end_matches('/')
+            .parse()
+            .map_err(|error: http::uri::InvalidUri| error.to_string())?;
+        match uri.scheme_str() {
+            Some("http" | "https") if uri.host().is_some() => Ok(Prometheus(uri)),
+            _ => Err("write it as http://host:port".into()),
+        }
     }
 }
 
 impl Prometheus {
-    /// The one at this address. It has not been spoken to yet.
-    pub fn new(url: &str) -> Result<Prometheus, String> {
-        let wrong = |why: String| format!("Prometheus at {}: {why}", printable(url));
-        let uri: http::Uri = url
-            .trim_end_matches('/')
-            .parse()
-            .map_err(|error: http::uri::InvalidUri| wrong(error.to_string()))?;
-        if uri.scheme().is_none() || uri.host().is_none() {
-            return Err(wrong("write it as http://host:port".into()));
-        }
-        let mut config = kube::Config::new(uri);
+    /// A way to it; it has not been spoken to yet.
+    fn client(&self) -> Result<Client, String> {
+        let mut config = kube::Config::new(self.0.clone());
         config.connect_timeout = Some(ANSWER);
         config.read_timeout = Some(ANSWER);
-        let client = Client::try_from(config).map_err(|error| wrong(chain(&error)))?;
-        Ok(Prometheus {
-            client,
-            url: url.to_owned(),
-        })
+        Client::try_from(config).map_err(|error| self.trouble(&chain(&error)))
     }
 
-    /// Asks once.
-    pub async fn ask(&self) -> Result<Rates, String> {
-        let trouble = |why: String| format!("asking Prometheus at {}: {why}", printable(&self.url));
+    fn trouble(&self, why: &str) -> String {
+        format!("asking Prometheus at {}: {why}", self.0)
+    }
+
+    async fn ask(&self, client: &Client) -> Result<Rates, String> {
         let path = format!("/api/v1/query?query={}", escaped(QUERY));
         let request = http::Request::get(path)
             .body(Vec::new())
-            .map_err(|error| trouble(error.to_string()))?;
-        let answer = tokio::time::timeout(ANSWER, self.client.request_text(request)).await;
+            .map_err(|error| self.trouble(&error.to_string()))?;
+        let answer = tokio::time::timeout(ANSWER, client.request_text(request)).await;
         let text = answer
-            .map_err(|_| trouble(format!("no answer within {ANSWER:?}")))?
-            .map_err(|error| trouble(chain(&error)))?;
-        Rates::read(&text).map_err(trouble)
+            .map_err(|_| self.trouble(&format!("no answer within {ANSWER:?}")))?
+            .map_err(|error| self.trouble(&chain(&error)))?;
+        Rates::read(&text).map_err(|why| self.trouble(&why))
     }
 
     /// Asks for ever, and hands on what changed. An answer lasts a while beyond the next that fails.
     pub async fn follow(&self, put: impl Fn(Rates), tell: impl Fn(Result<(), String>)) {
         let mut last = Rates::default();
         let mut asked: Option<Instant> = None;
+        let client = self.client();
         loop {
-            let answer = self.ask().await;
+            let answer = match &client {
+                Ok(client) => self.ask(client).await,
+                Err(why) => Err(why.clone()),
+            };
             tell(answer.as_ref().map(drop).map_err(Clone::clone));
             let now = Instant::now();
             let rates = match answer {
@@ -177,8 +189,8 @@ mod tests {
         }
         let refused = r#"{"status":"error","error":"parse error"}"#;
         assert_eq!(Rates::read(refused).unwrap_err(), "parse error");
-        for bad in ["", "prometheus", "http://"] {
-            assert!(Prometheus::new(bad).is_err(), "{bad}");
+        for bad in ["", "prometheus", "http://", "ftp://prometheus"] {
+            assert!(bad.parse::<Prometheus>().is_err(), "{bad}");
         }
         assert_eq!(escaped("a (b[1m])"), "a%20%28b%5B1m%5D%29");
     }

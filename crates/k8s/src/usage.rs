@@ -22,6 +22,7 @@ use crate::activity::{self, Activity};
 use crate::claims::{Claims, IdType, overlay};
 use crate::cluster::pod::{Pod, Role};
 use crate::cluster::tell::Complaint;
+use crate::inference::Rates;
 use crate::migconfig;
 use crate::podresources::Filter;
 
@@ -38,7 +39,7 @@ pub struct Busy {
     pub devices: Vec<Device>,
     /// What it does with each of them.
     pub activity: Activity,
-    /// Requests keep it busy, of which none are counted here.
+    /// Requests keep it busy.
     pub by_requests: bool,
 }
 
@@ -65,8 +66,8 @@ pub struct Usage {
 /// What is known about the pods.
 #[derive(Debug, Clone, Copy)]
 pub enum Known<'a> {
-    /// These there are, and the priority classes of their groups.
-    Pods(&'a [Arc<Pod>], &'a Classes),
+    /// These there are, the priority classes of their groups, and the requests they serve.
+    Pods(&'a [Arc<Pod>], &'a Classes, &'a Rates),
     /// There is no API server to ask: whoever was given a device runs.
     Nothing,
 }
@@ -126,7 +127,7 @@ pub fn read(claims: &Claims, known: Known<'_>, image: &Image, filter: &Filter) -
     let mut given = given(claims, image);
     let mut usage = Usage::default();
     match known {
-        Known::Pods(pods, classes) => {
+        Known::Pods(pods, classes, rates) => {
             for pod in pods {
                 choose(pod, image, &mut given);
             }
@@ -135,7 +136,7 @@ pub fn read(claims: &Claims, known: Known<'_>, image: &Image, filter: &Filter) -
             for ((namespace, name), containers) in &given {
                 if let Some(pod) = pods.get(&(namespace.as_str(), name.as_str())) {
                     let class = groups::class(pod, classes);
-                    of_pod(pod, containers, class, filter, &mut usage);
+                    of_pod(pod, containers, class, rates, filter, &mut usage);
                 }
             }
         }
@@ -242,7 +243,14 @@ fn device(image: &Image, gpu: u32, index: Option<u32>) -> Option<Device> {
     Some(Device { gpu, index, uuid })
 }
 
-fn of_pod(pod: &Arc<Pod>, given: &Given, class: Option<&str>, filter: &Filter, usage: &mut Usage) {
+fn of_pod(
+    pod: &Arc<Pod>,
+    given: &Given,
+    class: Option<&str>,
+    rates: &Rates,
+    filter: &Filter,
+    usage: &mut Usage,
+) {
     for container in pod.containers.iter().filter(|c| c.is_running) {
         let devices = match container.role {
             Role::App | Role::Sidecar => given.get(&container.name).cloned(),
@@ -259,7 +267,10 @@ fn of_pod(pod: &Arc<Pod>, given: &Given, class: Option<&str>, filter: &Filter, u
         let Some(devices) = devices.filter(|devices: &Vec<Device>| !devices.is_empty()) else {
             continue;
         };
-        let (activity, complaints, by_requests) = activity::of(pod, &container.name, class);
+        let (mut activity, complaints, by_requests) = activity::of(pod, &container.name, class);
+        if by_requests {
+            rates.keep_busy(&pod.namespace, &pod.name, &mut activity);
+        }
         for complaint in complaints {
             let said = (Arc::clone(pod), complaint);
             if !usage.complaints.contains(&said) {

@@ -96,7 +96,7 @@ pub struct Args {
     /// Prometheus that knows how many requests inference pods serve (Knative's revision_app_request_count); without one they are
     /// 1 % busy
     #[arg(long, value_name = "URL", env = "PROMETHEUS_URL")]
-    prometheus: Option<String>,
+    prometheus: Option<Prometheus>,
     /// Take back everything a controller wrote, nodes that it made included, and end
     #[arg(long)]
     uninstall: bool,
@@ -161,8 +161,6 @@ pub fn run(args: Args) -> Result<()> {
         return uninstall(&args);
     }
     let listener = listen("--topology-listen", &args.topology_listen)?;
-    let prometheus = args.prometheus.as_deref().map(Prometheus::new);
-    let prometheus = prometheus.transpose().map_err(anyhow::Error::msg)?;
     // Its nodes are elsewhere, or nowhere: no NVML client of theirs is on this machine.
     let options = Options {
         no_state_files: true,
@@ -170,7 +168,7 @@ pub fn run(args: Args) -> Result<()> {
     };
     let machine = Machine::new(Source::nothing(), args.machine.clone(), options)?;
     let shared = Shared::new(args.settings());
-    machine.run(move |inside| companions(inside, shared, args.access(), prometheus, listener))
+    machine.run(move |inside| companions(inside, shared, args, listener))
 }
 
 fn uninstall(args: &Args) -> Result<()> {
@@ -193,10 +191,10 @@ fn uninstall(args: &Args) -> Result<()> {
 async fn companions(
     inside: Inside,
     shared: Arc<Shared>,
-    access: Access,
-    prometheus: Option<Prometheus>,
+    args: Args,
     listener: std::net::TcpListener,
 ) {
+    let (access, prometheus) = (args.access(), args.prometheus);
     let serves = async {
         tokio::select! {
             () = simulate::follow(inside.clone(), shared.clone()) => {}

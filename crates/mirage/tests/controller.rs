@@ -2,10 +2,13 @@
 
 #![allow(clippy::unwrap_used, reason = "a test may panic")]
 
+use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
 use serde_json::Value;
+use tokio::io::{AsyncBufReadExt, BufReader};
+use tokio::net::TcpListener;
 
 #[path = "../../k8s/tests/support/store.rs"]
 #[allow(dead_code, reason = "other tests use the rest")]
@@ -42,11 +45,9 @@ fn holder(store: &Store) -> Option<String> {
     Some(Value::as_str(holder).unwrap_or_default().to_owned())
 }
 
-#[tokio::test]
-async fn one_that_is_told_to_end_gives_the_lease_back() {
-    let store = Store::start().await;
-    let directory = tempfile::tempdir().unwrap();
-    let kubeconfig = directory.path().join("kubeconfig");
+/// Starts a controller with a server of its own and these words more.
+fn start(store: &Store, directory: &Path, more: &[&str]) -> Ended {
+    let kubeconfig = directory.join("kubeconfig");
     store.kubeconfig(&kubeconfig);
     let mut controller = Command::new(env!("CARGO_BIN_EXE_mirage"));
     controller
@@ -55,10 +56,18 @@ async fn one_that_is_told_to_end_gives_the_lease_back() {
         .arg("--kubeconfig")
         .arg(&kubeconfig)
         .arg("--state-dir")
-        .arg(directory.path().join("state"))
+        .arg(directory.join("state"))
+        .args(more)
         .stdin(Stdio::null())
         .stdout(Stdio::null());
-    let mut controller = Ended(controller.spawn().unwrap());
+    Ended(controller.spawn().unwrap())
+}
+
+#[tokio::test]
+async fn one_that_is_told_to_end_gives_the_lease_back() {
+    let store = Store::start().await;
+    let directory = tempfile::tempdir().unwrap();
+    let mut controller = start(&store, directory.path(), &[]);
     until("the lease", || {
         holder(&store).filter(|holder| holder == "me")
     })
@@ -68,4 +77,37 @@ async fn one_that_is_told_to_end_gives_the_lease_back() {
     let status = until("its end", || controller.0.try_wait().unwrap()).await;
     assert!(status.success(), "{status}");
     assert_eq!(holder(&store).as_deref(), Some(""), "it kept the lease");
+}
+
+#[tokio::test]
+async fn a_prometheus_is_asked_for_requests() {
+    let store = Store::start().await;
+    let directory = tempfile::tempdir().unwrap();
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let url = format!("http://{}/base", listener.local_addr().unwrap());
+    let _controller = start(&store, directory.path(), &["--prometheus", &url]);
+    let (mut stream, _) = tokio::time::timeout(PATIENCE, listener.accept())
+        .await
+        .expect("it asks")
+        .unwrap();
+    let mut asked = String::new();
+    let mut reader = BufReader::new(&mut stream);
+    reader.read_line(&mut asked).await.unwrap();
+    assert!(
+        asked.starts_with("GET /base/api/v1/query?query=sum%20by"),
+        "{asked}"
+    );
+}
+
+#[test]
+fn a_prometheus_without_an_address_is_a_mistake() {
+    for role in ["controller", "node"] {
+        let output = Command::new(env!("CARGO_BIN_EXE_mirage"))
+            .args([role, "--prometheus", "prometheus"])
+            .output()
+            .unwrap();
+        let said = String::from_utf8_lossy(&output.stderr).into_owned();
+        assert_eq!(output.status.code(), Some(2), "{said}");
+        assert!(said.contains("http://host:port"), "{said}");
+    }
 }

@@ -76,7 +76,7 @@ fn usage_with(claims: &Claims, pods: Vec<Pod>, classes: &Classes, image: &Image)
     let pods: Vec<Arc<Pod>> = pods.into_iter().map(Arc::new).collect();
     read(
         claims,
-        Known::Pods(&pods, classes),
+        Known::Pods(&pods, classes, &Rates::default()),
         image,
         &Filter::default(),
     )
@@ -346,6 +346,32 @@ fn the_class_of_its_group_says_what_a_pod_does_that_says_nothing_itself() {
         doing.collect::<Vec<_>>(),
         [(80.0, 100.0), (0.0, 0.0), (100.0, 100.0)]
     );
+}
+
+#[test]
+fn inference_is_as_busy_as_its_requests_make_it() {
+    let claims = claims(&[("a", "main", "GPU-0"), ("b", "main", "MIG-x0")]);
+    let of = |name: &str| {
+        let mut pod = pod(name, vec![container("main", Role::App, true)]);
+        let kind = "InferenceWorkload";
+        pod.labels.insert("workloadKind".into(), kind.into());
+        Arc::new(pod)
+    };
+    let pods = [of("a"), of("b")];
+    let counted = r#"{"status": "success", "data": {"result": [
+        {"metric": {"namespace": "team", "pod": "a"}, "value": [1, "41.6"]}]}}"#;
+    for (rates, expected) in [
+        (Rates::default(), [1.0, 1.0]),
+        (Rates::read(counted).expect("an answer"), [42.0, 0.0]),
+    ] {
+        let known = Known::Pods(&pods, &Classes::new(), &rates);
+        let usage = read(&claims, known, &image(), &Filter::default());
+        let doing = usage.busy.iter().map(|busy| {
+            assert!(busy.by_requests && busy.activity.names_memory());
+            busy.activity.steps[0].utilization.high
+        });
+        assert_eq!(doing.collect::<Vec<_>>(), expected);
+    }
 }
 
 #[test]

@@ -8,6 +8,7 @@ use std::time::Duration;
 
 use mirage_k8s::cluster::follow::{Pods, follow};
 use mirage_k8s::cluster::{Access, Client, connect};
+use mirage_k8s::inference::{Prometheus, Rates};
 use mirage_k8s::usage::groups::Classes;
 use tokio::sync::watch;
 
@@ -33,6 +34,10 @@ pub(super) struct ClusterArgs {
     /// Go without an API server: whoever was given a GPU keeps it busy
     #[arg(long)]
     pub(super) no_api_server: bool,
+    /// Prometheus that knows how many requests inference pods serve (Knative's revision_app_request_count); without one they are
+    /// 1 % busy
+    #[arg(long, value_name = "URL", env = "PROMETHEUS_URL")]
+    pub(super) prometheus: Option<Prometheus>,
 }
 
 impl ClusterArgs {
@@ -52,6 +57,9 @@ pub(super) struct Cluster {
     pods: Pods,
     /// Priority classes of the pods' groups.
     classes: watch::Sender<Arc<Classes>>,
+    prometheus: Option<Prometheus>,
+    /// Requests that inference pods serve.
+    rates: watch::Sender<Arc<Rates>>,
 }
 
 impl std::fmt::Debug for Cluster {
@@ -71,6 +79,8 @@ impl Cluster {
             client: watch::Sender::new(None),
             pods: Pods::default(),
             classes: watch::Sender::default(),
+            prometheus: args.prometheus.clone(),
+            rates: watch::Sender::default(),
         })
     }
 
@@ -128,6 +138,11 @@ impl Cluster {
     pub(super) fn class_changes(&self) -> watch::Receiver<Arc<Classes>> {
         self.classes.subscribe()
     }
+
+    /// Requests that inference pods serve, as far as they are counted.
+    pub(super) fn rates(&self) -> Arc<Rates> {
+        self.rates.borrow().clone()
+    }
 }
 
 /// Finds the server and follows the pods, until the machine ends.
@@ -155,12 +170,21 @@ async fn work(node: &Node) {
         pause = (pause * 2).min(PAUSES.1);
     };
     cluster.client.send_replace(Some(client.clone()));
-    let tell = |outcome: Result<(), String>| match outcome {
-        Ok(()) => health.good(PART),
-        Err(why) => health.trouble(PART, why),
+    let tell = |part| {
+        move |outcome: Result<(), String>| match outcome {
+            Ok(()) => health.good(part),
+            Err(why) => health.trouble(part, why),
+        }
+    };
+    let requests = async {
+        if let Some(prometheus) = &cluster.prometheus {
+            let put = |rates| drop(cluster.rates.send_replace(Arc::new(rates)));
+            prometheus.follow(put, tell("prometheus")).await;
+        }
     };
     tokio::join!(
         groups::learn(node, &client),
-        follow(client.clone(), &node.name, &cluster.pods, tell),
+        follow(client.clone(), &node.name, &cluster.pods, tell(PART)),
+        requests,
     );
 }

@@ -125,9 +125,9 @@ async fn round(
         return Ok(());
     };
     let attribution = &node.inside.attribution;
-    let (pods, classes) = (cluster.pods().all(), cluster.classes());
+    let (pods, classes, rates) = (cluster.pods().all(), cluster.classes(), cluster.rates());
     let known = if cluster.is_wanted() {
-        Known::Pods(&pods, &classes)
+        Known::Pods(&pods, &classes, &rates)
     } else {
         Known::Nothing
     };

@@ -94,8 +94,8 @@ async fn document(
     let image = node.image()?;
     let attribution = &node.inside.attribution;
     let (claims, pods) = (attribution.claims(), node.cluster.pods().all());
-    let classes = node.cluster.classes();
-    let known = Known::Pods(&pods, &classes);
+    let (classes, rates) = (node.cluster.classes(), node.cluster.rates());
+    let known = Known::Pods(&pods, &classes, &rates);
     let usage = usage::read(&claims, known, &image, attribution.filter());
     let facts = Facts {
         held: &held(&claims, Some(&pods), &image),

@@ -73,10 +73,8 @@ impl Controller {
                 let class = self.seen.class(&bound.pod);
                 let (mut activity, _, by_requests) = activity::of(&bound.pod, &running.name, class);
                 let (namespace, name) = (&bound.pod.namespace, &bound.pod.name);
-                if by_requests && let Some(percent) = self.rates.percent(namespace, name) {
-                    let fraction = activity.fraction;
-                    activity = Activity::constant(percent, percent);
-                    activity.fraction = fraction;
+                if by_requests {
+                    self.rates.keep_busy(namespace, name, &mut activity);
                 }
                 let fraction = activity.fraction.unwrap_or(1.0);
                 activity.fill_memory(fraction);

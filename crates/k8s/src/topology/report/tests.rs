@@ -6,6 +6,7 @@ use mirage_state::layout::{Board, Card, ComputeProfile, GpuProfile, Live, fixed}
 use super::*;
 use crate::claims::{Claim, Holder};
 use crate::cluster::pod;
+use crate::inference::Rates;
 use crate::podresources::Filter;
 use crate::topology::{Style, read_node};
 use crate::usage::groups::Classes;
@@ -96,7 +97,7 @@ fn pod(name: &str, phase: &str) -> Pod {
 fn node(claims: &Claims, pods: Vec<Pod>) -> Node {
     let image = image();
     let pods: Vec<Arc<Pod>> = pods.into_iter().map(Arc::new).collect();
-    let known = Known::Pods(&pods, &Classes::new());
+    let known = Known::Pods(&pods, &Classes::new(), &Rates::default());
     let busy = usage::read(claims, known, &image, &Filter::default()).busy;
     let facts = Facts {
         held: &held(claims, Some(&pods), &image),
