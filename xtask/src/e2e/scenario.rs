@@ -9,6 +9,7 @@ mod look;
 mod mischief;
 mod random;
 mod reign;
+mod requests;
 mod runtime;
 mod share;
 mod slices;
@@ -51,6 +52,7 @@ const SCENARIOS: &[Scenario] = &[
     ("time-slicing", slices::time_slicing),
     ("schedule", work::schedule),
     ("annotations", work::annotations),
+    ("inference", requests::inference),
     ("labels", work::labels),
     ("labels-as-file", work::labels_as_file),
     ("cdi", share::cdi),

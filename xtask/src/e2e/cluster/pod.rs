@@ -7,6 +7,7 @@ use crate::e2e::image::IMAGE;
 /// A pod to be created.
 pub(in crate::e2e) struct Pod {
     name: String,
+    labels: Map<String, Value>,
     annotations: Map<String, Value>,
     containers: Vec<Value>,
 }
@@ -16,6 +17,7 @@ impl Pod {
     pub(in crate::e2e) fn new(name: &str) -> Pod {
         Pod {
             name: name.to_owned(),
+            labels: Map::new(),
             annotations: Map::new(),
             containers: Vec::new(),
         }
@@ -41,6 +43,12 @@ impl Pod {
         self
     }
 
+    /// One more label.
+    pub(in crate::e2e) fn label(mut self, key: &str, value: &str) -> Pod {
+        self.labels.insert(key.to_owned(), json!(value));
+        self
+    }
+
     /// One more annotation.
     pub(in crate::e2e) fn annotation(mut self, key: &str, value: &str) -> Pod {
         self.annotations.insert(key.to_owned(), json!(value));
@@ -57,7 +65,7 @@ impl Pod {
         json!({
             "apiVersion": "v1",
             "kind": "Pod",
-            "metadata": {"name": self.name, "annotations": self.annotations},
+            "metadata": {"name": self.name, "labels": self.labels, "annotations": self.annotations},
             "spec": {
                 // They sleep, and the first process of a container does not hear SIGTERM.
                 "terminationGracePeriodSeconds": 0,
