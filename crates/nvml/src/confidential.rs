@@ -68,9 +68,8 @@ pub fn mem_size_info(gpu: Gpu, out: Out<ConfidentialMemory>) -> Answer {
     Ok(())
 }
 
-/// `nvmlDeviceGetConfComputeProtectedMemoryUsage`.
-pub fn protected_memory_usage(gpu: Gpu, out: Out<Memory>) -> Answer {
-    hopper(&gpu)?;
+/// `nvmlDeviceGetConfComputeProtectedMemoryUsage`: zero on boards that have no such mode, too.
+pub fn protected_memory_usage(_: Gpu, out: Out<Memory>) -> Answer {
     out.set(Memory::default());
     Ok(())
 }

@@ -135,6 +135,17 @@ fn every_model_reads_back_as_its_state_says() {
             (memory.used, memory.reserved),
             (live.memory_used, board.memory_reserved)
         );
+        // Boards without confidential computing protect nothing as well, and say so.
+        let mut protected = Memory {
+            used: 1,
+            ..Memory::default()
+        };
+        assert_eq!(
+            nvmlDeviceGetConfComputeProtectedMemoryUsage(gpu, &mut protected),
+            0,
+            "{model}"
+        );
+        assert_eq!((protected.total, protected.used, protected.free), (0, 0, 0));
         let mut heat = Temperature {
             version: Temperature::WORD,
             ..Temperature::default()
