@@ -1,16 +1,25 @@
 //! Reports change with the driver: what a reader of one of its branches looks for is there, and what later ones dropped is not.
 
 use std::path::PathBuf;
+use std::sync::Arc;
+
+use mirage_state::Image;
 
 use crate::shown;
 
 /// The built-in node with another driver.
 fn node(driver: &str) -> (tempfile::TempDir, PathBuf) {
+    node_with(driver, |_| ())
+}
+
+/// The same, changed in more than its driver.
+fn node_with(driver: &str, change: impl FnOnce(&mut Image)) -> (tempfile::TempDir, PathBuf) {
     let room = tempfile::tempdir().expect("a temporary directory");
     let reader = mirage_state::built_in().expect("the built-in node");
     let mut image = reader.snapshot().expect("a snapshot");
     image.header.driver.fill(0);
     image.header.driver[..driver.len()].copy_from_slice(driver.as_bytes());
+    change(&mut image);
     let state = room.path().join("state");
     std::fs::write(&state, image.to_bytes().expect("bytes")).expect("the state is written");
     (room, state)
@@ -35,6 +44,7 @@ fn a_report_is_that_of_its_driver() {
                 "GPU Recovery Action",
                 "Capabilities",
                 "DRAM Encryption",
+                "Sparse Operation Mode",
             ],
         ),
         (
@@ -92,6 +102,27 @@ fn a_report_is_that_of_its_driver() {
         let outbound = text.find("Atomic Caps Outbound").expect("it is there");
         let inbound = text.find("Atomic Caps Inbound").expect("it is there");
         assert_eq!(outbound < inbound, *driver >= "565", "{driver}");
+    }
+}
+
+/// Of the data centre's architectures, Hopper alone has the mode; none is without a line for protected memory.
+#[test]
+fn a_report_is_that_of_its_architecture() {
+    for (architecture, sparse) in [(7, "N/A"), (9, "Disabled"), (10, "N/A")] {
+        let (_room, state) = node_with("580.105.08", |image| {
+            let boards = &mut Arc::make_mut(&mut image.statics).boards;
+            boards
+                .iter_mut()
+                .for_each(|board| board.architecture = architecture);
+        });
+        let text = shown(&state, "-q -i 0");
+        let line = format!("    Sparse Operation Mode                 : {sparse}\n");
+        assert!(text.contains(&line), "{architecture}: {text}");
+        let memory = shown(
+            &state,
+            "--query-gpu=protected_memory.total,protected_memory.used --format=csv,noheader -i 0",
+        );
+        assert_eq!(memory, "0 MiB, 0 MiB\n", "{architecture}");
     }
 }
 

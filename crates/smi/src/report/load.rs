@@ -13,6 +13,10 @@ const EVENT_REASONS: u32 = 535;
 
 /// From this driver on, the time under a reason is told as well.
 const REASON_TIMES: u32 = 575;
+/// From this driver on, whether the GPU runs in its mode for sparse operations.
+const SPARSE: u32 = 550;
+/// The one architecture that has that mode.
+const HOPPER: u32 = 9;
 /// From this driver on, a GPU is written in capitals.
 const CAPITALS: u32 = 570;
 /// From this driver on, whether memory is encrypted.
@@ -112,9 +116,22 @@ impl Subject<'_> {
             self.reasons().part(Part::Performance),
         ];
         nodes.extend(self.reason_times());
-        let sparse = Node::leaf("Sparse Operation Mode", "sparse_operation_mode", "N/A");
-        nodes.push(sparse.part(Part::Performance));
+        nodes.extend(self.sparse());
         nodes
+    }
+
+    /// Whether the mode for sparse operations is on; nothing here turns it on.
+    fn sparse(&self) -> Option<Node> {
+        if self.branch < SPARSE {
+            return None;
+        }
+        let mode = if self.gpu.device.architecture() == Ok(HOPPER) {
+            "Disabled"
+        } else {
+            "N/A"
+        };
+        let node = Node::leaf("Sparse Operation Mode", "sparse_operation_mode", mode);
+        Some(node.part(Part::Performance))
     }
 
     /// For how long each reason has held the clock back so far.
