@@ -241,9 +241,17 @@ async fn index(State(app): State<Arc<App>>) -> Html<String> {
         .collect();
     Html(format!(
         "<!doctype html>\n<html lang=\"en\"><head><meta charset=\"utf-8\"><title>mirage</title></head>\n\
-         <body>\n<h1>mirage</h1>\n<p>{gpus} simulated GPUs on {nodes} nodes.</p>\n\
-         <ul>\n{items}</ul>\n</body></html>\n"
+         <body>\n<h1>mirage</h1>\n<p>{} on {}.</p>\n\
+         <ul>\n{items}</ul>\n</body></html>\n",
+        counted(gpus, "simulated GPU"),
+        counted(nodes, "node"),
     ))
+}
+
+/// `1 node`, `2 nodes`.
+fn counted(count: usize, what: &str) -> String {
+    let plural = if count == 1 { "" } else { "s" };
+    format!("{count} {what}{plural}")
 }
 
 fn escape(text: &str) -> String {

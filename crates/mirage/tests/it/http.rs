@@ -36,6 +36,10 @@ fn every_page_answers_and_says_what_it_is() {
     }
     // Each page it links to exists.
     let index = up.page("/");
+    assert!(
+        index.contains("<p>6 simulated GPUs on 2 nodes.</p>"),
+        "{index}"
+    );
     let links: Vec<_> = index
         .split("href=\"")
         .skip(1)
@@ -45,6 +49,16 @@ fn every_page_answers_and_says_what_it_is() {
     for link in links {
         assert_eq!(up.get(link).status, 200, "{link}");
     }
+}
+
+#[test]
+fn one_is_not_counted_as_many() {
+    let up = Up::start(&["--gpus", "1"]);
+    let index = up.page("/");
+    assert!(
+        index.contains("<p>1 simulated GPU on 1 node.</p>"),
+        "{index}"
+    );
 }
 
 #[test]
