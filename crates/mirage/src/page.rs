@@ -4,6 +4,7 @@ use std::fmt::Write;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 
+use mirage_model::board::Vendor;
 use mirage_model::plan::Plan;
 
 /// What the start page tells.
@@ -51,17 +52,25 @@ impl Page<'_> {
         writeln!(page, "  discovery  {base}/sd")?;
         writeln!(page, "  state      {}", self.state.display())?;
         writeln!(page)?;
-        if !self.plan.nodes.is_empty() {
+        let mut gpus = self.plan.nodes.iter().flat_map(|node| &node.gpus);
+        if gpus.any(|gpu| gpu.board.vendor == Vendor::Nvidia) {
             self.write_nvml(page)?;
         }
         let node = self.plan.nodes.first();
-        let device = match (node, self.plan.nodes.len()) {
-            (Some(node), _) if node.gpus.is_empty() => None,
-            (Some(node), 1) => Some((node.gpus.len() - 1).min(3).to_string()),
-            (Some(node), _) => Some(format!("{}/{}", node.name, (node.gpus.len() - 1).min(3))),
-            (None, _) => None,
-        };
-        if let Some(device) = device {
+        let gpu = node.and_then(|node| {
+            let index = node.gpus.len().min(4).checked_sub(1)?;
+            Some((node, index, node.gpus.get(index)?))
+        });
+        if let Some((node, index, gpu)) = gpu {
+            let device = match self.plan.nodes.len() {
+                1 => index.to_string(),
+                _ => format!("{}/{index}", node.name),
+            };
+            let fault = match gpu.board.vendor {
+                Vendor::Nvidia => "xid=79",
+                // Others report no Xids.
+                _ => "lost",
+            };
             let option = if self.ctl_finds {
                 String::new()
             } else {
@@ -70,7 +79,7 @@ impl Page<'_> {
             writeln!(page, "Break one, and heal it:")?;
             writeln!(
                 page,
-                "  mirage ctl{option} fault inject xid=79 --device {device}"
+                "  mirage ctl{option} fault inject {fault} --device {device}"
             )?;
             writeln!(page, "  mirage ctl{option} fault heal --device {device}")?;
         }

@@ -39,6 +39,21 @@ fn the_start_page_says_where_to_look() {
 }
 
 #[test]
+fn the_start_page_speaks_of_nvml_only_where_it_is_of_use() {
+    let up = Up::start(&["--gpus", "2", "--model", "mi300x"]);
+    assert!(up.page.contains("2 × "), "{}", up.page);
+    for word in ["NVML", "LD_LIBRARY_PATH", "mirage-nvml"] {
+        assert!(!up.page.contains(word), "{word} in {}", up.page);
+    }
+    // What it advises works on such a board.
+    assert!(
+        up.page.contains("fault inject lost --device 1"),
+        "{}",
+        up.page
+    );
+}
+
+#[test]
 fn a_config_is_shown_as_written() {
     let up = Up::with_config(STILL, &[]);
     let nodes = up.json("/api/v1/nodes");
