@@ -1,5 +1,7 @@
 //! Processes, the containers they run in, and who holds which GPU.
 
+mod known;
+
 use std::sync::Arc;
 
 use mirage_model::plan::{Owner, WorkloadKind};
@@ -7,6 +9,7 @@ use mirage_sim::{Process, World};
 use mirage_state::Image;
 use mirage_state::layout::{self, Container, Holding, TextRef, process_kinds};
 
+use self::known::Known;
 use super::Clock;
 
 /// "None" in every id field.
@@ -20,8 +23,9 @@ pub(super) fn refresh(image: &mut Image, world: &World, node: usize, clock: Cloc
     image.heap.clear();
     let mut tables = Tables {
         image,
-        names: Vec::new(),
-        owners: Vec::new(),
+        names: Known::default(),
+        owners: Known::default(),
+        held: Known::default(),
     };
     let gpus = world.node(node).map_or(0, |node| node.gpus().len());
     for gpu in 0..gpus {
@@ -33,9 +37,12 @@ pub(super) fn refresh(image: &mut Image, world: &World, node: usize, clock: Cloc
 
 struct Tables<'a> {
     image: &'a mut Image,
-    /// Names already in the heap; a node has few, so a list beats a map.
-    names: Vec<(Arc<str>, TextRef)>,
-    owners: Vec<Arc<Owner>>,
+    /// Names already in the heap.
+    names: Known<Arc<str>, TextRef>,
+    /// Rows of containers already in their table.
+    owners: Known<Arc<Owner>, u32>,
+    /// Rows of holdings, by container, GPU and GPU instance.
+    held: Known<(u32, u32, u32), usize>,
 }
 
 impl Tables<'_> {
@@ -94,52 +101,54 @@ impl Tables<'_> {
 
     /// Several processes of a container on one device are one holding.
     fn hold(&mut self, process: &layout::Process) {
-        let same = |held: &&mut Holding| {
-            (held.container, held.gpu, held.gi) == (process.container, process.gpu, process.gi)
-        };
-        match self.image.holdings.iter_mut().find(same) {
+        let device = (process.container, process.gpu, process.gi);
+        let row = self.held.get(&device);
+        match row.and_then(|row| self.image.holdings.get_mut(row)) {
             Some(held) => {
                 held.gpu_percent = held.gpu_percent.saturating_add(process.sm_percent);
                 held.memory = held.memory.saturating_add(process.memory);
             }
-            None => self.image.holdings.push(Holding {
-                container: process.container,
-                gpu: process.gpu,
-                gi: process.gi,
-                gpu_percent: process.sm_percent,
-                memory: process.memory,
-            }),
+            None => {
+                self.held.add(device, self.image.holdings.len());
+                self.image.holdings.push(Holding {
+                    container: process.container,
+                    gpu: process.gpu,
+                    gi: process.gi,
+                    gpu_percent: process.sm_percent,
+                    memory: process.memory,
+                });
+            }
         }
     }
 
     fn container(&mut self, owner: &Arc<Owner>) -> u32 {
-        let known = self.owners.iter().position(|known| known == owner);
-        let at = known.unwrap_or_else(|| {
-            let Owner {
-                namespace,
-                pod,
-                container,
-                pod_uid,
-            } = owner.as_ref();
-            let record = Container {
-                namespace: self.text(namespace),
-                pod: self.text(pod),
-                name: self.text(container),
-                uid: self.text(pod_uid),
-            };
-            self.image.containers.push(record);
-            self.owners.push(owner.clone());
-            self.owners.len() - 1
-        });
-        u32::try_from(at).unwrap_or(NONE)
+        if let Some(row) = self.owners.get(owner) {
+            return row;
+        }
+        let Owner {
+            namespace,
+            pod,
+            container,
+            pod_uid,
+        } = owner.as_ref();
+        let record = Container {
+            namespace: self.text(namespace),
+            pod: self.text(pod),
+            name: self.text(container),
+            uid: self.text(pod_uid),
+        };
+        let row = u32::try_from(self.image.containers.len()).unwrap_or(NONE);
+        self.image.containers.push(record);
+        self.owners.add(owner.clone(), row);
+        row
     }
 
     fn name(&mut self, name: &Arc<str>) -> TextRef {
-        if let Some((_, at)) = self.names.iter().find(|(known, _)| known == name) {
-            return *at;
+        if let Some(at) = self.names.get(name) {
+            return at;
         }
         let at = self.text(name);
-        self.names.push((name.clone(), at));
+        self.names.add(name.clone(), at);
         at
     }
 

@@ -4,8 +4,9 @@ use std::time::Duration;
 
 use mirage_model::config::limits::{MAX_ID, MAX_SERIAL};
 use mirage_model::config::{self, Defaults};
+use mirage_model::plan::{Amount, Range};
 use mirage_sim::{Input, MigOp, Profile};
-use mirage_state::layout::{board_flags, event_kinds, flags, text, valid};
+use mirage_state::layout::{self, board_flags, event_kinds, flags, text, valid};
 
 use super::*;
 
@@ -216,6 +217,49 @@ fn processes_name_their_pod_and_share_one_holding() {
     assert_eq!(living.count(), 1);
     assert_eq!(node.holdings.len(), 1);
     assert!(node.holdings[0].memory < memory);
+}
+
+/// Three processes in each of many pods, on either GPU: each table in the order of first sight, each row its own.
+#[test]
+fn a_crowded_node_keeps_its_pods_apart() {
+    const PODS: usize = 100;
+    let mut stage = Stage::new();
+    let mut plan = stage.plan.workloads[1].clone();
+    let low = f64::from(8 << 20);
+    plan.activity[0].memory = Some(Amount::Bytes(Range { low, high: low }));
+    let adds: Vec<_> = (0..3 * PODS)
+        .map(|number| {
+            let mut plan = plan.clone();
+            plan.name = format!("crowd-{number}");
+            plan.process = format!("process-{}", number % PODS);
+            plan.devices = vec![device((number % PODS % 2) as u32)];
+            let owner = plan.owner.as_mut().unwrap();
+            owner.pod = format!("pod-{}", number % PODS);
+            Input::AddWorkload(plan)
+        })
+        .collect();
+    stage.step(&adds, 1);
+    let node = stage.images[0].node();
+    assert_eq!(node.containers.len(), PODS + 1);
+    assert_eq!(node.holdings.len(), PODS + 1);
+    let crowd = |name: &str| name.strip_prefix("process-").map(str::to_owned);
+    let mut met = 0;
+    for process in node.processes.iter() {
+        let Some(number) = crowd(node.text(process.name)) else {
+            continue;
+        };
+        met += 1;
+        let container = &node.containers[process.container as usize];
+        assert_eq!(node.text(container.pod), format!("pod-{number}"));
+        let mine = |held: &&layout::Holding| held.container == process.container;
+        let holdings: Vec<_> = node.holdings.iter().filter(mine).collect();
+        assert_eq!(holdings.len(), 1);
+        assert_eq!(holdings[0].gpu, process.gpu);
+        assert_eq!(holdings[0].memory, 3 * process.memory);
+    }
+    assert_eq!(met, 3 * PODS);
+    let rows = node.holdings.iter().map(|held| held.container);
+    assert!(rows.eq(0..=PODS as u32), "in the order of first sight");
 }
 
 #[test]
