@@ -7,7 +7,7 @@ mod gpus;
 mod workloads;
 
 pub use events::EventView;
-pub use faults::{FaultView, fault_text};
+pub use faults::{FaultView, PendingView, fault_text};
 pub use gpus::{GpuView, NodeView, gpu_view, node_view};
 pub use workloads::{WorkloadView, workload_views};
 

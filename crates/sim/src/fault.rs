@@ -46,6 +46,21 @@ pub struct FaultState {
     pub planned: bool,
 }
 
+/// A fault still to come, as others see it.
+#[derive(Debug, Clone, Copy)]
+pub struct PendingFault<'w> {
+    /// Its id, never used twice in a world; what strikes gets one of its own.
+    pub id: u64,
+    /// As written.
+    pub plan: &'w FaultPlan,
+    /// Those of its devices that nobody healed.
+    pub devices: &'w [DeviceRef],
+    /// When it strikes next, simulated; by chance, the first of its devices.
+    pub next: Duration,
+    /// Named by the plan rather than injected.
+    pub planned: bool,
+}
+
 /// A fault still to come.
 #[derive(Debug, Clone)]
 pub(crate) struct Schedule {
@@ -115,6 +130,22 @@ impl Schedule {
         if self.devices.is_empty() {
             self.due = Due::Over;
         }
+    }
+
+    /// What there is to see of it, if anything will come of it.
+    pub(crate) fn pending(&self, id: u64) -> Option<PendingFault<'_>> {
+        let next = match &self.due {
+            Due::At(next) | Due::Every { next, .. } => *next,
+            Due::Chance(devices) => devices.iter().map(|(next, _)| *next).min()?,
+            Due::Over => return None,
+        };
+        Some(PendingFault {
+            id,
+            plan: &self.plan,
+            devices: &self.devices,
+            next,
+            planned: self.planned,
+        })
     }
 
     /// Nothing more will come of it.

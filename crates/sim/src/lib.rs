@@ -24,7 +24,7 @@ mod workload;
 mod world;
 
 pub use event::{Event, EventKind};
-pub use fault::FaultState;
+pub use fault::{FaultState, PendingFault};
 pub use gpu::Gpu;
 pub use input::{Answer, Change, EccScope, FaultSelector, Input, MigOp, Profile, Refusal, Setting};
 pub use mig::{Compute, Instance, Ratios};

@@ -286,10 +286,15 @@ impl World {
                 ids
             }
             FaultSelector::Id(id) => {
-                let ids = self.heal_where(now, |f| f.id == *id);
+                let mut ids = self.heal_where(now, |f| f.id == *id);
+                let before = self.schedules.len();
+                self.schedules.retain(|(number, _)| number != id);
+                if self.schedules.len() < before {
+                    ids.push(*id);
+                }
                 if ids.is_empty() {
                     return Err(Refusal::NotFound {
-                        what: format!("active fault {id}"),
+                        what: format!("active or pending fault {id}"),
                     });
                 }
                 ids

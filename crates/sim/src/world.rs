@@ -9,7 +9,7 @@ use mirage_model::plan::{DeviceRef, FaultPlan, NodePlan, Plan};
 
 use crate::chance::Seed;
 use crate::event::{Event, Log};
-use crate::fault::{FaultState, Ledger, Schedule};
+use crate::fault::{FaultState, Ledger, PendingFault, Schedule};
 use crate::gpu::Gpu;
 use crate::mig;
 use crate::process::Process;
@@ -212,6 +212,12 @@ impl World {
     /// Faults that have struck: the active ones and the last healed ones.
     pub fn faults(&self) -> &[FaultState] {
         self.faults.all()
+    }
+
+    /// Faults still to come, in the order they were asked for.
+    pub fn pending_faults(&self) -> impl Iterator<Item = PendingFault<'_>> {
+        let schedules = self.schedules.iter();
+        schedules.filter_map(|(number, schedule)| schedule.pending(*number))
     }
 
     /// Events since the last call, oldest first.

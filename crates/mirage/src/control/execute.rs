@@ -11,7 +11,7 @@ use super::request::{Heal, Request, shorten};
 use super::{Fields, Problem, codes, nvml, settings};
 use crate::engine::Core;
 use crate::page::summary;
-use crate::view::{device_name, gpu_view};
+use crate::view::{PendingView, device_name, gpu_view};
 
 /// Refusals told in full; the rest is counted.
 const TOLD: usize = 5;
@@ -28,7 +28,9 @@ pub(super) fn execute(core: &mut Core, request: Request) -> Result<(u32, Fields)
             core.pass(time);
             Ok(done(clock(core)))
         }
-        Request::Faults => Ok(done(json!({ "faults": *core.faults() }))),
+        Request::Faults => Ok(done(
+            json!({ "faults": *core.faults(), "pending": pending(core) }),
+        )),
         Request::Inject(text) => inject(core, &text),
         Request::Heal(which) => heal(core, which),
         Request::Set {
@@ -212,6 +214,14 @@ fn refuse(refusals: Vec<Problem>, mut fields: Fields) -> Result<(u32, Fields), P
     fields.insert("refused".into(), refusals.len().into());
     fields.insert("error".into(), message.into());
     Ok((first.code, fields))
+}
+
+/// Faults still to come.
+fn pending(core: &Core) -> Vec<PendingView> {
+    let faults = core.world().pending_faults();
+    faults
+        .map(|fault| PendingView::new(fault, core.plan()))
+        .collect()
 }
 
 fn inject(core: &mut Core, text: &str) -> Result<(u32, Fields), Problem> {

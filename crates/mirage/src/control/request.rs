@@ -21,7 +21,7 @@ pub enum Request {
     Pause(bool),
     /// Let simulated time pass at once.
     Step(Duration),
-    /// All faults that have struck.
+    /// All faults that have struck, and those still to come.
     Faults,
     /// Inject a fault, in the config's words.
     Inject(String),

@@ -106,17 +106,17 @@ enum Fault {
         #[arg(long, value_name = "TIME")]
         heal_after: Option<String>,
     },
-    /// Heal faults of devices, one by its id, or all
+    /// Heal faults of devices, one by its id, or all; those still to come are called off
     #[command(after_help = DEVICES)]
     Heal {
         /// Id of the fault, as listed
         #[arg(conflicts_with = "device")]
         id: Option<u64>,
-        /// Devices to heal; `all` heals everything and cancels what is still to come
+        /// Devices to heal; `all` heals everything
         #[arg(long, short, value_name = "DEVICES", required_unless_present = "id")]
         device: Option<String>,
     },
-    /// List the faults that have struck
+    /// List the faults that have struck, and those still to come
     List,
 }
 

@@ -9,24 +9,7 @@ use serde_json::Value;
 pub(super) fn answer(request: &Value, answer: &Value, out: &mut impl Write) -> Result<()> {
     match request["op"].as_str().unwrap_or_default() {
         "status" => status(answer, out),
-        "fault.list" => table(
-            &["ID", "DEVICE", "FAULT", "SINCE", "STATE"],
-            rows(&answer["faults"], |fault| {
-                let state = if fault["active"] == true {
-                    "active"
-                } else {
-                    "healed"
-                };
-                vec![
-                    text(&fault["id"]),
-                    text(&fault["device"]),
-                    text(&fault["fault"]),
-                    seconds(&fault["since_s"]),
-                    state.into(),
-                ]
-            }),
-            out,
-        ),
+        "fault.list" => faults(answer, out),
         "workload.list" => table(
             &["ID", "NAME", "PHASE", "SM", "MEMORY", "DEVICES"],
             rows(&answer["workloads"], |workload| {
@@ -57,6 +40,45 @@ pub(super) fn answer(request: &Value, answer: &Value, out: &mut impl Write) -> R
         }
         _ => changed(answer, out),
     }
+}
+
+/// Faults that have struck, then those still to come.
+fn faults(answer: &Value, out: &mut impl Write) -> Result<()> {
+    let struck = rows(&answer["faults"], |fault| {
+        let state = if fault["active"] == true {
+            "active"
+        } else {
+            "healed"
+        };
+        vec![
+            text(&fault["id"]),
+            text(&fault["device"]),
+            text(&fault["fault"]),
+            seconds(&fault["since_s"]),
+            state.into(),
+        ]
+    });
+    let pending = rows(&answer["pending"], |fault| {
+        let again = if fault["every_s"].is_number() {
+            format!(", then every {}", seconds(&fault["every_s"]))
+        } else if fault["rate"].is_number() {
+            format!(", by chance {} an hour", fault["rate"])
+        } else {
+            String::new()
+        };
+        vec![
+            text(&fault["id"]),
+            devices(&fault["devices"]),
+            text(&fault["fault"]),
+            "-".into(),
+            format!("strikes at {}{again}", seconds(&fault["strikes_at_s"])),
+        ]
+    });
+    table(
+        &["ID", "DEVICE", "FAULT", "SINCE", "STATE"],
+        struck.into_iter().chain(pending).collect(),
+        out,
+    )
 }
 
 fn status(answer: &Value, out: &mut impl Write) -> Result<()> {
@@ -216,13 +238,20 @@ mod tests {
         let faults = json!({ "faults": [
             { "id": 1, "device": "a/3", "fault": "xid=79", "since_s": 1.2, "active": true },
             { "id": 12, "device": "node/0", "fault": "lost", "since_s": 100, "active": false },
+        ], "pending": [
+            { "id": 3, "devices": ["a/0"], "fault": "hang", "strikes_at_s": 30.0 },
+            { "id": 4, "devices": ["a/0", "a/1"], "fault": "hang", "strikes_at_s": 30, "every_s": 60.0 },
+            { "id": 5, "devices": ["a/0"], "fault": "xid=31", "strikes_at_s": 812.4, "rate": 2.5 },
         ]});
         answer(&json!({ "op": "fault.list" }), &faults, &mut out).unwrap();
         assert_eq!(
             String::from_utf8(out).unwrap(),
-            "ID  DEVICE  FAULT   SINCE  STATE\n\
-             1   a/3     xid=79  1s     active\n\
-             12  node/0  lost    100s   healed\n"
+            "ID  DEVICE   FAULT   SINCE  STATE\n\
+             1   a/3      xid=79  1s     active\n\
+             12  node/0   lost    100s   healed\n\
+             3   a/0      hang    -      strikes at 30s\n\
+             4   a/0 a/1  hang    -      strikes at 30s, then every 60s\n\
+             5   a/0      xid=31  -      strikes at 812s, by chance 2.5 an hour\n"
         );
     }
 }

@@ -1,8 +1,8 @@
 //! Faults, written as one would inject them.
 
-use mirage_model::plan::{Fault, Plan};
+use mirage_model::plan::{Fault, Plan, When};
 use mirage_model::quantity::show_duration;
-use mirage_sim::FaultState;
+use mirage_sim::{FaultState, PendingFault};
 use serde::Serialize;
 
 use super::device_name;
@@ -42,6 +42,47 @@ impl FaultView {
             heals_at_s: heals_at.map(|time| time.as_secs_f64()),
             active: *active,
             planned: *planned,
+        }
+    }
+}
+
+/// A fault still to come.
+#[derive(Debug, Clone, Serialize)]
+#[allow(missing_docs, reason = "the names say it")]
+pub struct PendingView {
+    pub id: u64,
+    pub devices: Vec<String>,
+    pub fault: String,
+    pub strikes_at_s: f64,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub every_s: Option<f64>,
+    /// Strikes by chance, as often as this per hour and device.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub rate: Option<f64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub heal_after_s: Option<f64>,
+    /// From the config rather than injected.
+    pub planned: bool,
+}
+
+impl PendingView {
+    /// The view of a fault still to come.
+    pub fn new(fault: PendingFault<'_>, plan: &Plan) -> Self {
+        let (every, rate) = match fault.plan.when {
+            When::At(_) => (None, None),
+            When::Every { period, .. } => (Some(period), None),
+            When::Rate(rate) => (None, Some(rate)),
+        };
+        let devices = fault.devices.iter();
+        Self {
+            id: fault.id,
+            devices: devices.map(|device| device_name(*device, plan)).collect(),
+            fault: fault_text(&fault.plan.fault),
+            strikes_at_s: fault.next.as_secs_f64(),
+            every_s: every.map(|period| period.as_secs_f64()),
+            rate,
+            heal_after_s: fault.plan.heal_after.map(|time| time.as_secs_f64()),
+            planned: fault.planned,
         }
     }
 }

@@ -187,6 +187,62 @@ fn workloads_come_and_go() {
 }
 
 #[test]
+fn what_is_still_to_strike_is_listed_until_it_is_called_off() {
+    let up = Up::with_config(STILL, &[]);
+    let inject = |fault: &str, device: &str, when: &[&str]| {
+        let call = ["fault", "inject", fault, "--device", device];
+        up.ctl_ok(&[&call[..], when].concat());
+    };
+    inject("hang", "node-a/1-2", &["--at", "1h", "--heal-after", "5m"]);
+    inject("lost", "node-a/1", &["--every", "2h"]);
+    inject("xid=31", "node-a/3", &["--rate", "0.001"]);
+    let pending = || {
+        let json = up.ctl_ok(&["--json", "fault", "list"]);
+        let json: serde_json::Value = serde_json::from_str(&json).expect("JSON");
+        assert_eq!(
+            json["faults"].as_array().expect("a list").len(),
+            0,
+            "{json}"
+        );
+        json["pending"].as_array().expect("a list").clone()
+    };
+    let all = pending();
+    assert_eq!(all.len(), 3, "{all:?}");
+    assert_eq!(
+        all[0]["devices"],
+        serde_json::json!(["node-a/1", "node-a/2"])
+    );
+    assert_eq!(
+        (&all[0]["fault"], &all[1]["fault"]),
+        (&"hang".into(), &"lost".into())
+    );
+    assert_eq!(all[0]["heal_after_s"], 300.0);
+    assert!(all[0]["strikes_at_s"].as_f64() >= Some(3600.0), "{all:?}");
+    assert_eq!(
+        (&all[1]["every_s"], &all[2]["rate"]),
+        (&7200.0.into(), &0.001.into())
+    );
+    let list = up.ctl_ok(&["fault", "list"]);
+    assert!(
+        list.contains("node-a/1 node-a/2") && list.contains("strikes at"),
+        "{list}"
+    );
+
+    // Spared with its device, or called off by its id.
+    up.ctl_ok(&["fault", "heal", "--device", "node-a/1"]);
+    let left = pending();
+    assert_eq!(left.len(), 2, "{left:?}");
+    assert_eq!(left[0]["devices"], serde_json::json!(["node-a/2"]));
+    let id = left[0]["id"].to_string();
+    up.ctl_ok(&["fault", "heal", &id]);
+    assert_eq!(pending().len(), 1);
+    let refused = up.ctl_refused(&["fault", "heal", &id]);
+    assert!(refused.contains(&id), "{refused}");
+    up.ctl_ok(&["fault", "heal", "--device", "all"]);
+    assert_eq!(pending().len(), 0);
+}
+
+#[test]
 fn gpus_are_partitioned_and_put_together_again() {
     let up = Up::with_config(STILL, &[]);
     let refused = up.ctl_refused(&["mig", "enable", "--device", "node-b/0"]);

@@ -63,6 +63,54 @@ fn a_lost_device_is_gone_until_it_heals() {
 }
 
 #[test]
+fn what_is_still_to_come_can_be_seen_and_called_off() {
+    let seconds = Duration::from_secs;
+    let mut world = world("a100-sxm4-40gb", 2);
+    let mut inject = |when, devices: &[u32]| {
+        let plan = FaultPlan {
+            devices: devices.iter().map(|gpu| device(*gpu)).collect(),
+            fault: Fault::Xid(31),
+            when,
+            heal_after: None,
+        };
+        world.ask(Input::Inject(plan)).unwrap();
+    };
+    inject(When::At(seconds(10)), &[0, 1]);
+    let (period, first) = (seconds(60), seconds(20));
+    inject(When::Every { period, first }, &[0]);
+    inject(When::Rate(1e-6), &[0, 1]);
+    let seen = |world: &World| -> Vec<(u64, usize, Duration)> {
+        let pending = world.pending_faults();
+        pending
+            .map(|fault| (fault.id, fault.devices.len(), fault.next))
+            .collect()
+    };
+    let all = seen(&world);
+    assert_eq!(all.len(), 3);
+    assert_eq!((all[0].1, all[0].2), (2, seconds(10)));
+    assert_eq!((all[1].1, all[1].2), (1, seconds(20)));
+    assert_eq!(all[2].1, 2);
+
+    world.run(30);
+    let left = seen(&world);
+    assert_eq!(left, [(all[1].0, 1, seconds(80)), all[2]]);
+    let only = Input::Heal(FaultSelector::Devices(vec![device(0)]));
+    world.ask(only).unwrap();
+    let left = seen(&world);
+    assert_eq!((left.len(), left[0].1), (1, 1));
+    let by_id = Input::Heal(FaultSelector::Id(left[0].0));
+    let answer = world.ask(by_id.clone()).unwrap();
+    assert_eq!(
+        answer,
+        Answer::Faults {
+            ids: vec![left[0].0]
+        }
+    );
+    assert_eq!(seen(&world), []);
+    assert!(matches!(world.ask(by_id), Err(Refusal::NotFound { .. })));
+}
+
+#[test]
 fn drivers_that_know_recovery_actions_announce_them() {
     let mut plan = plan("a100-sxm4-40gb", 1);
     plan.nodes[0].driver = Driver {
