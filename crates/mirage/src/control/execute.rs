@@ -48,6 +48,7 @@ pub(super) fn execute(core: &mut Core, request: Request) -> Result<(u32, Fields)
             let plan = config::parse_workload(&text, fleet)
                 .map_err(|error| Problem::invalid(error.to_string()))?;
             drop(instances);
+            whole(core, &plan.devices)?;
             one(core, Input::AddWorkload(plan))
         }
         Request::RemoveWorkload(name) => one(core, Input::RemoveWorkload(name)),
@@ -147,6 +148,31 @@ fn gpus(core: &Core, text: &str) -> Result<Vec<DeviceRef>, Problem> {
             device_name(device, core.plan())
         ))),
     }
+}
+
+/// A GPU that is cut runs nothing itself, here as in a config.
+fn whole(core: &Core, devices: &[DeviceRef]) -> Result<(), Problem> {
+    let world = core.world();
+    let gpu = |device: &DeviceRef| {
+        let node = world.node(device.node as usize)?;
+        node.gpus().get(device.gpu as usize)
+    };
+    let cut = devices.iter().find_map(|device| {
+        let gpu = gpu(device).filter(|gpu| device.instance.is_none() && gpu.readings().mig)?;
+        Some((device_name(*device, core.plan()), gpu))
+    });
+    let Some((name, gpu)) = cut else {
+        return Ok(());
+    };
+    let way_out = if gpu.mig_devices().next().is_some() {
+        format!("name one of them, as in `{name}:0`, or all with `{name}:*`")
+    } else {
+        "it has none yet; `mirage ctl mig create` makes some, `mirage ctl mig disable` switches MIG off"
+            .into()
+    };
+    Err(Problem::invalid(format!(
+        "MIG is on for `{name}`, so only its MIG devices can run something: {way_out}"
+    )))
 }
 
 /// One input for each of the devices. What is refused is told; the rest is done.

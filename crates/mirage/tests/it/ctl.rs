@@ -243,6 +243,22 @@ fn what_is_still_to_strike_is_listed_until_it_is_called_off() {
 }
 
 #[test]
+fn a_gpu_in_mig_mode_takes_no_workload_itself() {
+    let up = Up::with_config(STILL, &[]);
+    let refused = || up.ctl_refused(&["workload", "add", "whole", "--device", "node-a/3"]);
+    up.ctl_ok(&["mig", "enable", "--device", "node-a/3"]);
+    let said = refused();
+    assert!(said.contains("MIG is on for `node-a/3`"), "{said}");
+    assert!(said.contains("mirage ctl mig create"), "{said}");
+    up.ctl_ok(&["mig", "create", "1g.5gb", "--device", "node-a/3"]);
+    let said = refused();
+    assert!(said.contains("as in `node-a/3:0`"), "{said}");
+    assert!(!up.ctl_ok(&["workload", "list"]).contains("whole"));
+    up.ctl_ok(&["workload", "add", "part", "--device", "node-a/3:0"]);
+    assert!(up.ctl_ok(&["workload", "list"]).contains("part"));
+}
+
+#[test]
 fn gpus_are_partitioned_and_put_together_again() {
     let up = Up::with_config(STILL, &[]);
     let refused = up.ctl_refused(&["mig", "enable", "--device", "node-b/0"]);
