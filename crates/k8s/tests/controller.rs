@@ -481,6 +481,67 @@ async fn everything_can_be_taken_back() {
 }
 
 #[tokio::test]
+async fn what_was_noted_on_the_pods_of_nodes_that_stay_is_taken_back() {
+    const HELD: &str = "mirage.dev/held-devices";
+    const RESERVED: &str = "run.ai/reserve_for_gpu_index";
+    // More than a page of pods that hold nothing, one that does before them and one behind.
+    let bystanders = 300;
+    let cluster = Cluster::start(TWO).await;
+    let (store, directory) = (&cluster.store, tempfile::tempdir().unwrap());
+    let client = client(store, &directory).await;
+    store.put(
+        "/api/v1/nodes/kwok-0",
+        json!({ "metadata": {
+            "labels": { "run.ai/simulated-gpu-node-pool": "gpu" },
+            "annotations": { "kwok.x-k8s.io/node": "fake" },
+        } }),
+    );
+    cluster.ready("gpu-0").await;
+    cluster.bind("a", "kwok-0", 1);
+    cluster.bind("z", "kwok-0", 1);
+    cluster.bind("v", "gpu-0", 1);
+    let path = |pod: &str| format!("/api/v1/namespaces/team/pods/{pod}");
+    let note = |store: &Store, pod: &str, key: &str| {
+        let pod = store.get(&path(pod))?;
+        pod["metadata"]["annotations"][key].as_str().map(drop)
+    };
+    for pod in ["a", "z", "v"] {
+        cluster.until("note", |store| note(store, pod, HELD)).await;
+    }
+    let store = store.clone();
+    cluster.end().await;
+    for number in 0..bystanders {
+        let bystander =
+            json!({ "metadata": {}, "spec": { "nodeName": "kwok-0", "containers": [] } });
+        store.put(&path(&format!("m-{number}")), bystander);
+    }
+    // Somebody else's word on one, the controller's on the other.
+    for (pod, manager) in [("a", "binder"), ("z", "mirage-controller")] {
+        let mut object = store.get(&path(pod)).unwrap();
+        object["metadata"]["annotations"][RESERVED] = json!("GPU-1");
+        object["metadata"]["annotations"]["mine"] = json!("stays");
+        let fields = json!({ "f:metadata": { "f:annotations": { format!("f:{RESERVED}"): {} } } });
+        object["metadata"]["managedFields"] =
+            json!([{ "manager": manager, "operation": "Update", "fieldsV1": fields }]);
+        store.put(&path(pod), object);
+    }
+    let before = store.get(&path("m-7")).unwrap();
+    let said = remove(&client, "gpu-operator").await.unwrap();
+    assert!(said.contains("2 pods cleaned"), "{said}");
+    for pod in ["a", "z"] {
+        assert!(note(&store, pod, HELD).is_none(), "{pod}");
+        assert!(note(&store, pod, "mine").is_some(), "{pod}");
+    }
+    assert!(note(&store, "a", RESERVED).is_some());
+    assert!(note(&store, "z", RESERVED).is_none());
+    // Nobody wrote to those that carry nothing, nor to one whose node is gone.
+    assert_eq!(store.get(&path("m-7")).unwrap(), before);
+    assert!(note(&store, "v", HELD).is_some());
+    let again = remove(&client, "gpu-operator").await.unwrap();
+    assert!(again.starts_with("0 nodes deleted"), "{again}");
+}
+
+#[tokio::test]
 async fn whoever_ends_gives_the_lease_back() {
     let cluster = Cluster::start(TWO).await;
     cluster.ready("gpu-0").await;

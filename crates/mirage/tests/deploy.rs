@@ -59,6 +59,7 @@ const CONTROLLER: &[(&str, &str, &str, &str)] = &[
 const UNINSTALL: &[(&str, &str, &str, &str)] = &[
     ("cluster", "", "nodes", "list patch delete"),
     ("cluster", "", "nodes/status", "patch"),
+    ("cluster", "", "pods", "list patch"),
     ("own", "", "configmaps", "deletecollection"),
     (
         "own",
@@ -68,7 +69,6 @@ const UNINSTALL: &[(&str, &str, &str, &str)] = &[
     ),
     ("own", "apps", "deployments", "deletecollection"),
     ("own", "apps", "daemonsets", "deletecollection"),
-    ("own", "", "pods", "list"),
 ];
 fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")

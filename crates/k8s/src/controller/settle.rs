@@ -5,6 +5,7 @@ mod pods;
 mod say;
 mod work;
 
+pub(in crate::controller) use pods::RESERVED;
 pub use work::Work;
 
 use std::borrow::Cow;

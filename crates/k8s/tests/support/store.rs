@@ -199,7 +199,11 @@ fn merge(into: &mut Value, patch: &Value) {
     match (into, patch) {
         (Value::Object(into), Value::Object(patch)) => {
             for (key, value) in patch {
-                merge(into.entry(key.clone()).or_insert(Value::Null), value);
+                if value.is_null() {
+                    into.remove(key);
+                } else {
+                    merge(into.entry(key.clone()).or_insert(Value::Null), value);
+                }
             }
         }
         (into, patch) => *into = patch.clone(),
@@ -233,6 +237,8 @@ async fn answer(
             return reply(409, &failure(409, "Conflict"));
         }
     }
+    let kind = request.headers().get("content-type");
+    let applies = kind.is_some_and(|kind| kind == "application/apply-patch+yaml");
     let bytes = body::to_bytes(request.into_body(), 1 << 20).await.unwrap();
     let body: Value = serde_json::from_slice(&bytes).unwrap_or(Value::Null);
     if method == Method::GET {
@@ -260,7 +266,7 @@ async fn answer(
         }
         ("PATCH", standing) => {
             // Only applying makes what is not there.
-            let made = query.contains_key("fieldManager") && target == path;
+            let made = applies && target == path;
             match standing.or_else(|| made.then(|| json!({ "metadata": {} }))) {
                 // Said of another of the same name.
                 Some(object) if is_another(&object, &body) => reply(409, &failure(409, "Conflict")),
@@ -304,11 +310,26 @@ fn read(store: Store, path: String, query: HashMap<String, String>) -> Response 
         drop(inner);
         return watch_from(store, path, query);
     }
+    // A page goes on behind the last one's last path; all of a list are of the version that its first page was.
+    let begun = query
+        .get("continue")
+        .and_then(|token| token.split_once(' '));
+    let now = inner.version.to_string();
+    let (version, behind) = begun.unwrap_or((&now, ""));
+    let limit = query.get("limit").and_then(|limit| limit.parse().ok());
+    let limit = limit.filter(|limit| *limit > 0).unwrap_or(usize::MAX);
     let items = inner.objects.iter();
-    let items = items.filter(|(at, object)| is_in(at, object, &path, &query));
-    let items: Vec<&Value> = items.map(|(_, object)| object).collect();
-    let version = inner.version.to_string();
-    let list = json!({ "kind": "List", "apiVersion": "v1", "metadata": { "resourceVersion": version }, "items": items });
+    let mut items =
+        items.filter(|(at, object)| ***at > *behind && is_in(at, object, &path, &query));
+    let page: Vec<(&String, &Value)> = items.by_ref().take(limit).collect();
+    let mut metadata = json!({ "resourceVersion": version });
+    if items.next().is_some()
+        && let Some((last, _)) = page.last()
+    {
+        metadata["continue"] = json!(format!("{version} {last}"));
+    }
+    let page: Vec<&Value> = page.into_iter().map(|(_, object)| object).collect();
+    let list = json!({ "kind": "List", "apiVersion": "v1", "metadata": metadata, "items": page });
     reply(200, &list)
 }
 

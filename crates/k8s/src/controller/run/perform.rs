@@ -21,7 +21,11 @@ const METADATA: &str = "application/json;as=PartialObjectMetadata;g=meta.k8s.io;
 /// Writes. What is gone already, or gone before it could be written to, is no failure: the watch tells of it.
 pub(super) async fn write(client: &Client, namespace: &str, write: &Write) -> Result<(), String> {
     let apply = PatchParams::apply(MANAGER).force();
-    let merge = PatchParams::default();
+    // By this name it is known, when everything is taken back, who wrote it.
+    let merge = PatchParams {
+        field_manager: Some(MANAGER.into()),
+        ..PatchParams::default()
+    };
     let maps = || Api::<ConfigMap>::namespaced(client.clone(), namespace);
     let nodes = || Api::<Node>::all(client.clone());
     let (what, outcome) = match write {

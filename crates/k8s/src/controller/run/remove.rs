@@ -1,16 +1,25 @@
 //! Everything a controller wrote, taken back.
 
+use std::collections::BTreeSet;
+
+use futures_util::{StreamExt, TryStreamExt, stream};
 use k8s_openapi::api::coordination::v1::Lease;
-use k8s_openapi::api::core::v1::{ConfigMap, Node};
+use k8s_openapi::api::core::v1::{ConfigMap, Node, Pod};
 use kube::api::{DeleteParams, ListParams, Patch, PatchParams};
 use kube::{Api, Client, ResourceExt};
+use serde_json::{Map, Value, json};
 
+use super::perform::patch;
+use crate::allocate::HELD;
 use crate::controller::body::nothing;
+use crate::controller::settle::RESERVED;
 use crate::controller::{MANAGER, VIRTUAL};
 use crate::error::chain;
 
-/// Nodes asked for at a time. Of a fleet of thousands, nothing but names is kept.
+/// Nodes and pods asked for at a time. Of a fleet of thousands, nothing but names is kept.
 const PAGE: u32 = 250;
+/// Pods written to at a time.
+const PARALLEL: usize = 16;
 
 /// How much of a node a controller wrote.
 #[derive(PartialEq, Eq)]
@@ -35,7 +44,47 @@ impl Wrote {
     }
 }
 
-/// Takes back whatever the controller wrote: nodes that it made, labels and resources on nodes of others, documents, its lease.
+/// A pod, and the annotations on it that a controller wrote.
+struct Noted {
+    namespace: String,
+    name: String,
+    keys: Vec<&'static str>,
+}
+
+impl Noted {
+    /// What was written on a pod; nothing if nothing was, or if the pod goes with its node.
+    fn on(pod: &Pod, gone: &BTreeSet<String>) -> Option<Noted> {
+        let node = pod.spec.as_ref()?.node_name.as_ref()?;
+        let annotations = pod.annotations();
+        let mut keys = Vec::new();
+        if annotations.contains_key(HELD) {
+            keys.push(HELD);
+        }
+        // Others write that one too.
+        if annotations.contains_key(RESERVED) && wrote(pod, RESERVED) {
+            keys.push(RESERVED);
+        }
+        (!gone.contains(node) && !keys.is_empty()).then(|| Noted {
+            namespace: pod.namespace().unwrap_or_default(),
+            name: pod.name_any(),
+            keys,
+        })
+    }
+}
+
+/// Whether it was a controller that wrote an annotation of a pod.
+fn wrote(pod: &Pod, key: &str) -> bool {
+    let field = format!("f:{key}");
+    let own = pod.managed_fields().iter();
+    let mut own = own.filter(|entry| entry.manager.as_deref() == Some(MANAGER));
+    own.any(|entry| {
+        let fields = entry.fields_v1.as_ref();
+        fields.is_some_and(|fields| !fields.0["f:metadata"]["f:annotations"][&field].is_null())
+    })
+}
+
+/// Takes back whatever the controller wrote: nodes that it made, labels and resources on nodes of others, what it noted on their pods,
+/// documents, its lease.
 /// The document that says what there is to be is its author's, and stays. Says what was done.
 pub async fn remove(client: &Client, namespace: &str) -> Result<String, String> {
     let trouble = |what: &str, error: kube::Error| format!("{what}: {}", chain(&error));
@@ -59,11 +108,13 @@ pub async fn remove(client: &Client, namespace: &str) -> Result<String, String> 
             _ => break,
         }
     }
+    let mut gone_with = BTreeSet::new();
     for (name, wrote) in listed {
         if wrote == Wrote::All {
             let done = nodes.delete(&name, &DeleteParams::default()).await;
             gone(done).map_err(|error| trouble(&format!("deleting node {name}"), error))?;
             deleted += 1;
+            gone_with.insert(name);
         } else {
             // Saying nothing about it any more takes away what was said.
             let nothing = nothing(&name);
@@ -77,13 +128,59 @@ pub async fn remove(client: &Client, namespace: &str) -> Result<String, String> 
             cleaned += 1;
         }
     }
+    let forgot = forget(client, &gone_with).await?;
     let maps: Api<ConfigMap> = Api::namespaced(client.clone(), namespace);
     let ours = ListParams::default().labels(&format!("app.kubernetes.io/managed-by={MANAGER}"));
     let done = maps
         .delete_collection(&DeleteParams::default(), &ours)
         .await;
     done.map_err(|error| trouble("deleting documents", error))?;
-    Ok(format!("{deleted} nodes deleted, {cleaned} cleaned"))
+    Ok(format!(
+        "{deleted} nodes deleted, {cleaned} cleaned; {forgot} pods cleaned"
+    ))
+}
+
+/// Takes the controller's annotations off pods, but for those that go with their nodes. Says how many.
+async fn forget(client: &Client, gone_with: &BTreeSet<String>) -> Result<usize, String> {
+    let all: Api<Pod> = Api::all(client.clone());
+    let mut page = ListParams::default().fields("spec.nodeName!=").limit(PAGE);
+    let mut noted = Vec::new();
+    loop {
+        let list = all
+            .list(&page)
+            .await
+            .map_err(|error| format!("listing pods: {}", chain(&error)))?;
+        let pods = list.items.iter();
+        noted.extend(pods.filter_map(|pod| Noted::on(pod, gone_with)));
+        match list.metadata.continue_ {
+            Some(token) if !token.is_empty() => page = page.continue_token(&token),
+            _ => break,
+        }
+    }
+    let count = noted.len();
+    let how = PatchParams::default();
+    let clean = |pod: Noted| {
+        let how = &how;
+        async move {
+            let pods: Api<Pod> = Api::namespaced(client.clone(), &pod.namespace);
+            // Nothing, in place of what is written there: of a pod that was made anew meanwhile, nothing is taken.
+            let nothing = pod.keys.iter().map(|key| ((*key).to_owned(), Value::Null));
+            let body = json!({ "metadata": { "annotations": nothing.collect::<Map<_, _>>() } });
+            let done = patch(client, &pods, &pod.name, None, how, &Patch::Merge(&body)).await;
+            gone(done).map_err(|error| {
+                let Noted {
+                    namespace, name, ..
+                } = &pod;
+                format!("cleaning pod {namespace}/{name}: {}", chain(&error))
+            })
+        }
+    };
+    let cleaned = stream::iter(noted).map(clean);
+    cleaned
+        .buffer_unordered(PARALLEL)
+        .try_for_each(|()| async { Ok(()) })
+        .await?;
+    Ok(count)
 }
 
 /// What is gone already is gone.

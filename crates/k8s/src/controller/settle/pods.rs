@@ -17,7 +17,7 @@ use crate::controller::seen::Bound;
 use crate::migconfig;
 
 /// Written on pods that reserve a GPU: which.
-const RESERVED: &str = "run.ai/reserve_for_gpu_index";
+pub(in crate::controller) const RESERVED: &str = "run.ai/reserve_for_gpu_index";
 
 impl Controller {
     /// A pod as far as devices matter.
