@@ -32,6 +32,8 @@ const NAMES: &[&str] = &[
     "fakedev-workload",
     "gpu-mockctl",
 ];
+/// Those of them that manifests written for other images run at the root.
+const AT_ROOT: &[&str] = &["fakedev-exporter", "fakedev-workload"];
 /// Libraries, by the names they are asked for, and those they are built under.
 const LIBRARIES: &[(&str, &str)] = &[
     ("libnvidia-ml.so.1", "libnvidia_ml.so"),
@@ -119,6 +121,9 @@ fn fill(program: &Path, root: &Path) -> Result<()> {
     put(program, &root.join("usr/bin/mirage"))?;
     for name in NAMES {
         symlink("mirage", root.join("usr/bin").join(name)).context("linking the program")?;
+    }
+    for name in AT_ROOT {
+        symlink("usr/bin/mirage", root.join(name)).context("linking the program at the root")?;
     }
     for (name, built) in LIBRARIES {
         let Some(from) = beside(program, &[name, built]) else {
@@ -212,6 +217,11 @@ mod tests {
         for name in NAMES {
             let link = fs::read_link(made.join("root/usr/bin").join(name)).expect("a link");
             assert_eq!(link, Path::new("mirage"));
+        }
+        for name in AT_ROOT {
+            let at_root = fs::canonicalize(made.join("root").join(name)).expect("a link");
+            let program = made.join("root/usr/bin/mirage");
+            assert_eq!(at_root, program.canonicalize().expect("the program"));
         }
         fs::remove_dir_all(&directory).expect("removing it");
     }
