@@ -481,7 +481,7 @@ async fn everything_can_be_taken_back() {
 }
 
 #[tokio::test]
-async fn what_was_noted_on_the_pods_of_nodes_that_stay_is_taken_back() {
+async fn what_was_said_of_nodes_that_stay_and_of_their_pods_is_taken_back() {
     const HELD: &str = "mirage.dev/held-devices";
     const RESERVED: &str = "run.ai/reserve_for_gpu_index";
     // More than a page of pods that hold nothing, one that does before them and one behind.
@@ -525,6 +525,17 @@ async fn what_was_noted_on_the_pods_of_nodes_that_stay_is_taken_back() {
             json!([{ "manager": manager, "operation": "Update", "fieldsV1": fields }]);
         store.put(&path(pod), object);
     }
+    // Signs of life: by a controller, on a node that stays, and by its kubelet.
+    let lease = |node: &str| {
+        format!("/apis/coordination.k8s.io/v1/namespaces/kube-node-lease/leases/{node}")
+    };
+    for (node, manager) in [("kwok-0", "mirage-controller"), ("real", "kubelet")] {
+        let managers = json!([{ "manager": manager, "operation": "Apply" }]);
+        store.put(
+            &lease(node),
+            json!({ "metadata": { "managedFields": managers } }),
+        );
+    }
     let before = store.get(&path("m-7")).unwrap();
     let said = remove(&client, "gpu-operator").await.unwrap();
     assert!(said.contains("2 pods cleaned"), "{said}");
@@ -533,6 +544,7 @@ async fn what_was_noted_on_the_pods_of_nodes_that_stay_is_taken_back() {
         assert!(note(&store, pod, "mine").is_some(), "{pod}");
     }
     assert!(note(&store, "a", RESERVED).is_some());
+    assert!(store.get(&lease("kwok-0")).is_none() && store.get(&lease("real")).is_some());
     assert!(note(&store, "z", RESERVED).is_none());
     // Nobody wrote to those that carry nothing, nor to one whose node is gone.
     assert_eq!(store.get(&path("m-7")).unwrap(), before);

@@ -69,6 +69,12 @@ const UNINSTALL: &[(&str, &str, &str, &str)] = &[
     ),
     ("own", "apps", "deployments", "deletecollection"),
     ("own", "apps", "daemonsets", "deletecollection"),
+    (
+        "kube-node-lease",
+        "coordination.k8s.io",
+        "leases",
+        "list delete",
+    ),
 ];
 fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")

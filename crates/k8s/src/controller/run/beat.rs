@@ -28,7 +28,7 @@ const ROUND: usize = 256;
 /// Leases that stand, listed at a time.
 const PAGE: u32 = 500;
 /// Where nodes have their leases.
-const LEASES: &str = "kube-node-lease";
+pub(super) const LEASES: &str = "kube-node-lease";
 
 /// A node by name and UID.
 type Key = (String, String);

@@ -1,14 +1,17 @@
 //! Everything a controller wrote, taken back.
 
 use std::collections::BTreeSet;
+use std::fmt::Debug;
 
 use futures_util::{StreamExt, TryStreamExt, stream};
 use k8s_openapi::api::coordination::v1::Lease;
 use k8s_openapi::api::core::v1::{ConfigMap, Node, Pod};
 use kube::api::{DeleteParams, ListParams, Patch, PatchParams};
 use kube::{Api, Client, ResourceExt};
+use serde::de::DeserializeOwned;
 use serde_json::{Map, Value, json};
 
+use super::beat::LEASES;
 use super::perform::patch;
 use crate::allocate::HELD;
 use crate::controller::body::nothing;
@@ -16,7 +19,7 @@ use crate::controller::settle::RESERVED;
 use crate::controller::{MANAGER, VIRTUAL};
 use crate::error::chain;
 
-/// Nodes and pods asked for at a time. Of a fleet of thousands, nothing but names is kept.
+/// Nodes, pods and leases asked for at a time. Of a fleet of thousands, nothing but names is kept.
 const PAGE: u32 = 250;
 /// Pods written to at a time.
 const PARALLEL: usize = 16;
@@ -84,7 +87,7 @@ fn wrote(pod: &Pod, key: &str) -> bool {
 }
 
 /// Takes back whatever the controller wrote: nodes that it made, labels and resources on nodes of others, what it noted on their pods,
-/// documents, its lease.
+/// leases of nodes, documents, its own lease.
 /// The document that says what there is to be is its author's, and stays. Says what was done.
 pub async fn remove(client: &Client, namespace: &str) -> Result<String, String> {
     let trouble = |what: &str, error: kube::Error| format!("{what}: {}", chain(&error));
@@ -94,20 +97,12 @@ pub async fn remove(client: &Client, namespace: &str) -> Result<String, String> 
     let nodes: Api<Node> = Api::all(client.clone());
     let (mut deleted, mut cleaned) = (0, 0);
     let apply = PatchParams::apply(MANAGER).force();
-    let mut page = ListParams::default().limit(PAGE);
     let mut listed = Vec::new();
     // Names first: a list goes on only as long as the server remembers where it was.
-    loop {
-        let list = nodes
-            .list(&page)
-            .await
-            .map_err(|error| trouble("listing nodes", error))?;
-        listed.extend(list.items.into_iter().filter_map(Wrote::on));
-        match list.metadata.continue_ {
-            Some(token) if !token.is_empty() => page = page.continue_token(&token),
-            _ => break,
-        }
-    }
+    let every = ListParams::default();
+    each(&nodes, every, |node| listed.extend(Wrote::on(node)))
+        .await
+        .map_err(|error| trouble("listing nodes", error))?;
     let mut gone_with = BTreeSet::new();
     for (name, wrote) in listed {
         if wrote == Wrote::All {
@@ -129,6 +124,7 @@ pub async fn remove(client: &Client, namespace: &str) -> Result<String, String> 
         }
     }
     let forgot = forget(client, &gone_with).await?;
+    silence(client, &gone_with).await?;
     let maps: Api<ConfigMap> = Api::namespaced(client.clone(), namespace);
     let ours = ListParams::default().labels(&format!("app.kubernetes.io/managed-by={MANAGER}"));
     let done = maps
@@ -143,20 +139,11 @@ pub async fn remove(client: &Client, namespace: &str) -> Result<String, String> 
 /// Takes the controller's annotations off pods, but for those that go with their nodes. Says how many.
 async fn forget(client: &Client, gone_with: &BTreeSet<String>) -> Result<usize, String> {
     let all: Api<Pod> = Api::all(client.clone());
-    let mut page = ListParams::default().fields("spec.nodeName!=").limit(PAGE);
+    let bound = ListParams::default().fields("spec.nodeName!=");
     let mut noted = Vec::new();
-    loop {
-        let list = all
-            .list(&page)
-            .await
-            .map_err(|error| format!("listing pods: {}", chain(&error)))?;
-        let pods = list.items.iter();
-        noted.extend(pods.filter_map(|pod| Noted::on(pod, gone_with)));
-        match list.metadata.continue_ {
-            Some(token) if !token.is_empty() => page = page.continue_token(&token),
-            _ => break,
-        }
-    }
+    each(&all, bound, |pod| noted.extend(Noted::on(&pod, gone_with)))
+        .await
+        .map_err(|error| format!("listing pods: {}", chain(&error)))?;
     let count = noted.len();
     let how = PatchParams::default();
     let clean = |pod: Noted| {
@@ -181,6 +168,45 @@ async fn forget(client: &Client, gone_with: &BTreeSet<String>) -> Result<usize, 
         .try_for_each(|()| async { Ok(()) })
         .await?;
     Ok(count)
+}
+
+/// Deletes the signs of life of nodes that the controller kept and that stay; those of others go with their nodes.
+async fn silence(client: &Client, gone_with: &BTreeSet<String>) -> Result<(), String> {
+    let leases: Api<Lease> = Api::namespaced(client.clone(), LEASES);
+    let mut own = Vec::new();
+    each(&leases, ListParams::default(), |lease| {
+        let mut managers = lease.managed_fields().iter();
+        let is_own = managers.any(|entry| entry.manager.as_deref() == Some(MANAGER));
+        let name = lease.name_any();
+        own.extend((is_own && !gone_with.contains(&name)).then_some(name));
+    })
+    .await
+    .map_err(|error| format!("listing leases in {LEASES}: {}", chain(&error)))?;
+    for name in own {
+        let done = leases.delete(&name, &DeleteParams::default()).await;
+        gone(done).map_err(|error| format!("deleting lease {LEASES}/{name}: {}", chain(&error)))?;
+    }
+    Ok(())
+}
+
+/// Goes through all there are, a page at a time.
+async fn each<K>(
+    api: &Api<K>,
+    which: ListParams,
+    mut take: impl FnMut(K),
+) -> Result<(), kube::Error>
+where
+    K: Clone + DeserializeOwned + Debug,
+{
+    let mut page = which.limit(PAGE);
+    loop {
+        let list = api.list(&page).await?;
+        list.items.into_iter().for_each(&mut take);
+        match list.metadata.continue_ {
+            Some(token) if !token.is_empty() => page = page.continue_token(&token),
+            _ => return Ok(()),
+        }
+    }
 }
 
 /// What is gone already is gone.
