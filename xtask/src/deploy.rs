@@ -1,7 +1,7 @@
 //! `cargo xtask deploy`: the chart, rendered by a real helm into the plain manifests of `deploy/manifests`, linted, and asked for what
 //! it must refuse. With `--check` nothing is written; a manifest that is not what the chart renders is an error.
 
-mod helm;
+pub(crate) mod helm;
 mod values;
 
 use std::fs;

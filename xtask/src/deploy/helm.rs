@@ -11,7 +11,7 @@ use crate::e2e::fetch::{cache, once};
 use crate::shell::{self, root, sha256};
 
 /// The program; builds it if need be, which takes minutes.
-pub(super) fn prepare() -> Result<PathBuf> {
+pub(crate) fn prepare() -> Result<PathBuf> {
     let module = root().join("xtask/deploy/helm");
     let read = |name: &str| {
         let path = module.join(name);
@@ -23,7 +23,7 @@ pub(super) fn prepare() -> Result<PathBuf> {
     let directory = cache()?.join(format!("helm-{version}-{}", &key[..16]));
     once(&directory, |aside| {
         eprintln!(
-            "xtask deploy: building helm {version} into {}; this takes minutes, once",
+            "xtask: building helm {version} into {}; this takes minutes, once",
             directory.display()
         );
         let mut go = Command::new("go");

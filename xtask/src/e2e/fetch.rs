@@ -10,6 +10,7 @@ use std::process::Command;
 
 use anyhow::{Context, Result};
 
+use crate::deploy::helm;
 pub(super) use crate::shell::sha256;
 pub(crate) use debian::mirror;
 
@@ -22,6 +23,8 @@ pub(super) struct Programs {
     pub(super) debian: PathBuf,
     /// A newer containerd, with its shim and ctr.
     pub(super) containerd: PathBuf,
+    /// The program itself.
+    pub(super) helm: PathBuf,
 }
 
 impl Programs {
@@ -32,6 +35,7 @@ impl Programs {
             debian: debian::prepare(&cache)?,
             kubernetes: built::prepare(&cache, &built::KUBERNETES)?,
             containerd: built::prepare(&cache, &built::CONTAINERD)?,
+            helm: helm::prepare()?,
         })
     }
 

@@ -47,7 +47,7 @@ impl Plan {
     pub(super) fn write(&self, scratch: &Path) -> Result<()> {
         let plan = serde_json::json!({
             "kubernetes": self.programs.kubernetes, "debian": self.programs.debian,
-            "containerd": self.programs.containerd, "mirage": self.mirage,
+            "containerd": self.programs.containerd, "helm": self.programs.helm, "mirage": self.mirage,
             "cgroup": self.cgroup, "scenarios": self.scenarios, "keep": self.keep, "fail-fast": self.fail_fast, "measures": self.measures,
         });
         fs::write(scratch.join(Self::FILE), plan.to_string()).context("writing the plan")
@@ -63,6 +63,7 @@ impl Plan {
                 kubernetes: text("kubernetes").into(),
                 debian: text("debian").into(),
                 containerd: text("containerd").into(),
+                helm: text("helm").into(),
             },
             mirage: text("mirage").into(),
             cgroup: text("cgroup"),
@@ -110,7 +111,9 @@ pub(super) fn run(scratch: &Path) -> Result<()> {
         "xtask e2e: the cluster is up after {:.1} s",
         begin.elapsed().as_secs_f64()
     );
-    let mut stage = Stage::new(cluster, node, plane, &plan.mirage, &pki, scratch);
+    let program = plan.mirage.clone();
+    let helm = programs.helm.clone();
+    let mut stage = Stage::new(cluster, node, plane, program, helm, &pki, scratch);
     let played = scenario::play(&mut stage, &plan.scenarios, plan.fail_fast);
     if plan.keep {
         wait_for_people(scratch, programs);
@@ -141,6 +144,7 @@ fn refurbish(plan: &Plan, scratch: &Path) -> Result<()> {
         &programs.kubernetes,
         &programs.debian,
         &programs.containerd,
+        &programs.helm,
         &plan.mirage,
     ] {
         if let Some(hidden) = FRESH.iter().find(|fresh| path.starts_with(fresh)) {

@@ -74,6 +74,7 @@ const SCENARIOS: &[Scenario] = &[
     ("forgotten", storm::forgotten),
     ("rivals", storm::rivals),
     ("install", install::install),
+    ("helm", install::helm),
     ("as-fake-gpu-operator", install::as_fake_gpu_operator),
     ("as-gpu-operator", install::as_gpu_operator),
     ("random", random::lives),
@@ -85,8 +86,11 @@ pub(super) struct Stage {
     node: Node,
     plane: Plane,
     program: PathBuf,
+    helm: PathBuf,
     kubeconfig: PathBuf,
     scratch: PathBuf,
+    /// mirage's image, once it was made.
+    image: Option<PathBuf>,
 }
 
 impl Stage {
@@ -95,7 +99,8 @@ impl Stage {
         cluster: Cluster,
         node: Node,
         plane: Plane,
-        program: &Path,
+        program: PathBuf,
+        helm: PathBuf,
         pki: &Pki,
         scratch: &Path,
     ) -> Stage {
@@ -103,9 +108,11 @@ impl Stage {
             cluster,
             node,
             plane,
-            program: program.to_path_buf(),
+            program,
+            helm,
             kubeconfig: pki.file("mirage.kubeconfig"),
             scratch: scratch.to_path_buf(),
+            image: None,
         }
     }
 

@@ -1,6 +1,9 @@
 //! mirage as a cluster's user has it: an image in the container runtime and the plain manifests of `deploy/manifests`, which are what
 //! the chart renders. Everything then runs in pods, with no rights but those the manifests give.
 
+mod chart;
+mod left;
+
 use std::fs;
 use std::path::Path;
 
@@ -16,6 +19,8 @@ use crate::e2e::mirage::Sample;
 use crate::e2e::process::until;
 use crate::image::{self, Layer};
 use crate::shell::root;
+pub(super) use chart::helm;
+use left::{kept_by_others, nothing_left};
 
 /// What the manifests call things.
 struct Names {
@@ -60,17 +65,15 @@ const GPU_OPERATOR: Names = Names {
 };
 
 const POOL: &str = "run.ai/simulated-gpu-node-pool";
-/// Where the agent leaves files on a node, all of which go with it.
-const PLACES: &[&str] = &["/run/mirage", "/var/lib/nvidia-mock", "/var/run/cdi"];
-const PLUGINS: &str = "/var/lib/kubelet/device-plugins";
 
 /// Installed from the manifests, used, changed and taken back.
 pub(super) fn install(stage: &mut Stage) -> Result<()> {
     let names = &OURS;
-    import(stage, names)?;
+    import(stage)?;
     let cluster = &stage.cluster;
     let installed = manifest(names.manifest)?;
-    let uuid = installed_and_used(stage, names, &installed)?;
+    apply(stage, "install.yaml", &installed)?;
+    let uuid = used(stage, names)?;
     ensure_narrow(cluster, names)?;
 
     // Another option for the agents, and a pool of nodes without a kubelet.
@@ -121,10 +124,11 @@ pub(super) fn as_gpu_operator(stage: &mut Stage) -> Result<()> {
 }
 
 fn under_other_names(stage: &mut Stage, names: &Names) -> Result<()> {
-    import(stage, names)?;
+    import(stage)?;
     let cluster = &stage.cluster;
     let text = manifest(names.manifest)?;
-    installed_and_used(stage, names, &text)?;
+    apply(stage, "install.yaml", &text)?;
+    used(stage, names)?;
     for placeholder in names.placeholders {
         names.told(cluster, placeholder, |_| true)?;
     }
@@ -146,18 +150,24 @@ fn under_other_names(stage: &mut Stage, names: &Names) -> Result<()> {
     taken_back(stage, names, &everything)
 }
 
-/// Puts the image where the container runtime finds it.
-fn import(stage: &mut Stage, names: &Names) -> Result<()> {
-    let scratch = stage.scratch.join(format!("image-for-{}", names.manifest));
-    let name = format!("{}:{}", image::NAME, image::TAG);
-    let made = image::make(&stage.program, &scratch, &name, Layer::Plain)?;
-    stage.node.import(&made.archive)
+/// Puts the image where the container runtime finds it; it is made once.
+fn import(stage: &mut Stage) -> Result<()> {
+    let archive = match &stage.image {
+        Some(archive) => archive.clone(),
+        None => {
+            let scratch = stage.scratch.join("mirage-image");
+            let name = format!("{}:{}", image::NAME, image::TAG);
+            image::make(&stage.program, &scratch, &name, Layer::Plain)?.archive
+        }
+    };
+    stage.node.import(&archive)?;
+    stage.image = Some(archive);
+    Ok(())
 }
 
-/// Installs, and has a tenant use a GPU; returns which.
-fn installed_and_used(stage: &Stage, names: &Names, manifest: &str) -> Result<String> {
+/// Has a tenant use a GPU of what was installed, and somebody else's node be in a pool; returns which GPU.
+fn used(stage: &Stage, names: &Names) -> Result<String> {
     let cluster = &stage.cluster;
-    apply(stage, "install.yaml", manifest)?;
     cluster.kubectl(&["label", "node", NODE, &format!("{POOL}=default")])?;
     names.told(cluster, &names.set(), rolled_out)?;
     let controller = format!("deployments/{}", names.controller);
@@ -168,6 +178,7 @@ fn installed_and_used(stage: &Stage, names: &Names, manifest: &str) -> Result<St
     names.scraped(cluster, &uuid)?;
     names.told(cluster, &format!("nodes/{NODE}"), labelled)?;
     names.topology(cluster, NODE)?;
+    kept_by_others(stage)?;
     Ok(uuid)
 }
 
@@ -354,61 +365,4 @@ fn ensure_narrow(cluster: &Cluster, names: &Names) -> Result<()> {
         );
     }
     Ok(())
-}
-
-/// Nothing of mirage is left, in the cluster or on the node.
-fn nothing_left(cluster: &Cluster, names: &Names) -> Result<()> {
-    let nodes = cluster.find("/api/v1/nodes")?.context("no list of nodes")?;
-    let nodes = nodes["items"].as_array().cloned().unwrap_or_default();
-    let [node] = nodes.as_slice() else {
-        bail!("{} nodes are left", nodes.len());
-    };
-    if let Some(key) = mark(node) {
-        bail!("the node still has the label {key}");
-    }
-    let conditions = node["status"]["conditions"].as_array();
-    let mut conditions = conditions.into_iter().flatten();
-    ensure!(
-        conditions.all(|condition| condition["type"] != "GPULost"),
-        "the node still has the condition GPULost"
-    );
-    until("end of the namespace", || {
-        let left = cluster.find(&format!("/api/v1/namespaces/{}", names.namespace))?;
-        Ok(left.map_or(Ok(()), |left| Err(left["status"].to_string())))
-    })?;
-    let named = cluster.kubectl(&[
-        "get",
-        "clusterroles,clusterrolebindings,validatingadmissionpolicies,runtimeclasses,customresourcedefinitions,roles,rolebindings,leases,configmaps",
-        "-A",
-        "-l",
-        "app.kubernetes.io/part-of=mirage",
-        "-o",
-        "name",
-    ])?;
-    ensure!(named.trim().is_empty(), "the cluster still has {named}");
-    until("end of the virtual nodes' leases", || {
-        let names = cluster.kubectl(&["get", "leases", "-n", "kube-node-lease", "-o", "name"])?;
-        Ok(if names.contains("cloud-") {
-            Err(names)
-        } else {
-            Ok(())
-        })
-    })?;
-    for place in PLACES {
-        let left = entries(place);
-        ensure!(left.is_empty(), "{place} still has {left:?}");
-    }
-    let sockets = entries(PLUGINS);
-    ensure!(
-        sockets.iter().all(|name| name.starts_with("kubelet")),
-        "{PLUGINS} still has {sockets:?}"
-    );
-    Ok(())
-}
-
-fn entries(directory: &str) -> Vec<String> {
-    let found = fs::read_dir(directory).into_iter().flatten().flatten();
-    found
-        .map(|entry| entry.file_name().to_string_lossy().into_owned())
-        .collect()
 }
