@@ -276,7 +276,7 @@ fn nothing_is_privileged_or_unbounded_and_only_the_node_agent_is_root() {
             let container = &spec.get("containers").unwrap().items().unwrap()[0];
             let args = words(container.get("args"));
             let own = |path: &str| at(container, &format!("securityContext.{path}"));
-            // A placeholder; it never runs.
+            // It only bears the name by which others find an operator; it never runs.
             if args == ["--version"] {
                 continue;
             }
